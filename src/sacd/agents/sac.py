@@ -1,0 +1,158 @@
+"""SAC-Discrete (Christodoulou 2019, Algorithm 1) for R runs at once.
+
+Implements: twin critics and their targets, exact expectations over actions (eq. 10-12), a learned temperature, hard or
+Polyak targets, and the options of the author's code (docs/protocol.md). Different from the text on purpose: log alpha
+is the temperature's parameter, so that alpha stays positive; J_Q has no 1/2, which Adam does not notice.
+
+An update reads like Algorithm 1: critics, actor, temperature. Targets move on the clock's word (`move_targets`):
+their period is counted in agent steps.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sacd import heads, losses, nets, schedules
+from sacd.config import Config
+from sacd.nets import Weights
+from sacd.optim import Adam
+from sacd.types import Batch, Out, Spec
+
+
+@dataclass
+class State:
+    """All that learning changes. Every tensor begins with the dimension R."""
+
+    actor: Weights  # K = 1
+    critics: Weights  # K = 2
+    targets: Weights  # K = 2
+    log_alpha: Tensor  # (R,)
+    adams: dict[str, Adam]  # actor, critics, alpha
+    updates: int = 0
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name, for checkpoints: a run's share is index r of each."""
+        named = {"log_alpha": self.log_alpha}
+        for part in ("actor", "critics", "targets"):
+            named |= {f"{part}.{k}": t for k, t in getattr(self, part).tensors.items()}
+        for part, adam in self.adams.items():
+            named |= {f"adam.{part}.first.{k}": t for k, t in adam.first.items()}
+            named |= {f"adam.{part}.second.{k}": t for k, t in adam.second.items()}
+        return named
+
+    def restored(self, updates: int) -> None:
+        """After `tensors` were overwritten: bring what is derived from them up to date."""
+        self.updates = updates
+        for weights in (self.actor, self.critics, self.targets):
+            weights.refresh()
+        for adam in self.adams.values():
+            adam.set_count(updates)
+
+
+class SAC:
+    """The agent: pure in (state, batch, noise), for any number of runs."""
+
+    def __init__(self, spec: Spec, config: Config):
+        self.spec, self.config = spec, config
+        self.net = nets.build(spec, config)
+        self.max_entropy = math.log(spec.actions)
+
+    def init(self, seeds: Tensor) -> State:
+        """First state of the runs with these seeds (R,)."""
+        config, net = self.config, self.net
+        names = ("critic0", "critic1")
+        actor = Weights(net.layers, nets.init(net, seeds, ["critic0" if config.tie_init else "actor"], config.init))
+        critics = Weights(net.layers, nets.init(net, seeds, names, config.init))
+        targets = Weights(net.layers, {k: t.clone() for k, t in critics.tensors.items()})
+        log_alpha = torch.full(seeds.shape, math.log(config.alpha_init), device=seeds.device)
+        adams = {
+            "actor": Adam(actor.tensors, Weights.split, config.adam_eps),
+            "critics": Adam(critics.tensors, Weights.split, config.adam_eps),
+            "alpha": Adam({"log_alpha": log_alpha}, lambda d: list(d["log_alpha"].split(1)), config.adam_eps),
+        }
+        return State(actor, critics, targets, log_alpha, adams)
+
+    @torch.no_grad()
+    def logits(self, state: State, obs: Tensor) -> Tensor:
+        """The policy's logits (R, E, A) for observations (R, E, *obs)."""
+        return self.net(state.actor, self.net.prepare(obs))[:, 0]
+
+    def act(self, state: State, obs: Tensor, u: Tensor) -> Tensor:
+        """Actions (R, E) drawn from the policy with uniforms u (R, E)."""
+        return heads.sample(self.logits(state, obs), u)
+
+    @torch.no_grad()
+    def update(self, state: State, batch: Batch, u: Tensor, fraction: float) -> Out:
+        """One gradient step of every run. `u` (R, B) is noise for a sampled target; `fraction` of the run is done."""
+        c, net, size = self.config, self.net, batch.action.shape[1]
+        alpha = self.alpha(state, fraction)[:, None, None]  # (R, 1, 1)
+        obs = net.prepare(batch.obs)
+
+        target = self._target(state, batch, alpha, u)  # (R, B)
+        q, pull_q = net.vjp(state.critics, obs)  # (R, 2, B, A)
+        critic_loss, slope = losses.td_loss(q, batch.action[:, None].expand(q.shape[:-1]), target[:, None])
+        critic_gradients = pull_q(slope / size)
+        if c.update_order == "sequential":  # the actor sees the critics after their step
+            self._step_critics(state, critic_gradients)
+        q_actor = net(state.critics, obs) if c.update_order == "sequential" else q
+
+        logits, pull_pi = net.vjp(state.actor, obs)  # (R, 1, B, A)
+        log_pi = losses.log_policy(logits[:, 0])
+        actor_loss, slope = losses.policy_loss(log_pi, q_actor.amin(1), alpha)
+        share = size * (self.spec.actions if c.actor_reduce == "mean" else 1)
+        state.adams["actor"].step(pull_pi(slope[:, None] / share), c.learning_rate)
+        state.actor.refresh()
+        if c.update_order == "simultaneous":
+            self._step_critics(state, critic_gradients)
+
+        entropy = losses.entropy(log_pi).mean(-1)  # (R,)
+        self._step_alpha(state, entropy, self.target_entropy(fraction))
+        state.updates += 1
+        return Out(alpha[:, 0, 0], entropy, critic_loss, actor_loss, q)
+
+    def move_targets(self, state: State) -> None:
+        """Targets towards the critics, by tau."""
+        state.targets.move_towards(state.critics, self.config.tau)
+
+    def alpha(self, state: State, fraction: float) -> Tensor:
+        """The temperature (R,)."""
+        if self.config.alpha:
+            return torch.full_like(state.log_alpha, schedules.value(self.config.alpha, fraction))
+        return state.log_alpha.exp()
+
+    def target_entropy(self, fraction: float) -> float:
+        """The wanted entropy in nats."""
+        if self.config.target_entropy:
+            return schedules.value(self.config.target_entropy, fraction)
+        return schedules.value(self.config.target_entropy_ratio, fraction) * self.max_entropy
+
+    @torch.no_grad()
+    def _target(self, state: State, batch: Batch, alpha: Tensor, u: Tensor) -> Tensor:
+        """The right side of eq. 4 with the smaller of the target critics: (R, B)."""
+        obs = self.net.prepare(batch.next_obs)
+        logits = self.net(state.actor, obs)[:, 0]
+        log_pi, q = losses.log_policy(logits), self.net(state.targets, obs).amin(1)
+        if self.config.target_value == "sampled":
+            value = losses.sampled_soft_value(log_pi, q, alpha, heads.sample(logits, u))
+        else:
+            value = losses.soft_value(log_pi, q, alpha)
+        return losses.soft_target(batch.reward, batch.discount, value)
+
+    def _step_critics(self, state: State, gradients: list[Tensor]) -> None:
+        state.adams["critics"].step(gradients, self.config.learning_rate)
+        state.critics.refresh()
+
+    def _step_alpha(self, state: State, entropy: Tensor, wanted: float) -> None:
+        """Eq. 11 by its parameter log alpha: d alpha / d log alpha = alpha."""
+        c = self.config
+        if c.alpha or self.spec.actions == 1:  # fixed, or nothing to choose
+            return
+        gap = losses.temperature_loss(torch.ones_like(entropy), entropy, wanted)  # linear in its factor
+        slope = gap * state.log_alpha.exp() if c.temperature_loss == "alpha" else gap
+        state.adams["alpha"].step(list(slope.split(1)), c.learning_rate)
+        if c.alpha_min or c.alpha_max:
+            low = math.log(c.alpha_min) if c.alpha_min else -math.inf
+            high = math.log(c.alpha_max) if c.alpha_max else math.inf
+            state.log_alpha.clamp_(low, high)

@@ -1,0 +1,151 @@
+"""Crash-safe folders of tensors: safetensors + JSON, hashed, atomic, never pickle.
+
+A folder holds `tensors.safetensors` and, written last, `manifest.json` with the size and SHA-256 of every file it
+speaks for (a flipped bit in a safetensors file loads silently otherwise). It is written under a temporary name, synced
+and renamed, so a crash at any moment leaves the previous folders as they were. Replay is an append-only log of
+compressed chunks beside the checkpoints; a save writes only what is new.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+import zstandard
+from safetensors.torch import load as parse_tensors
+from safetensors.torch import save as format_tensors
+from torch import Tensor
+
+from sacd.errors import CheckpointError, ResourceError
+
+FORMAT = 1
+TENSORS, MANIFEST = "tensors.safetensors", "manifest.json"
+
+
+def write(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any], files: dict[str, Any] | None = None) -> None:
+    """A folder of tensors and facts, whole or not at all. `files` are further files the manifest speaks for."""
+    part = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+    data = format_tensors({k: t.contiguous() for k, t in tensors.items()})
+    try:
+        part.mkdir(parents=True)
+        write_file(part / TENSORS, data)
+        manifest = {"format": FORMAT, **facts, "files": {TENSORS: fingerprint(data), **(files or {})}}
+        write_file(part / MANIFEST, json.dumps(manifest, indent=1, allow_nan=False).encode())
+        if folder.exists():  # a save of the same step again
+            shutil.rmtree(folder)
+        part.rename(folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise storage_error(error, folder) from error
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """A folder's manifest, its format checked."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        version, _ = manifest["format"], manifest["files"][TENSORS]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / MANIFEST} is missing or damaged ({type(error).__name__}).") from error
+    if version != FORMAT:
+        raise CheckpointError(f"{folder} has format {version}; this version of sacd reads format {FORMAT}.")
+    return manifest
+
+
+def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and manifest of a folder, with its hash checked first."""
+    manifest = read_manifest(folder)
+    data = read_file(folder / TENSORS, manifest["files"][TENSORS])
+    return parse_tensors(data), manifest
+
+
+def write_chunk(path: Path, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """A compressed chunk of replay; its fingerprint."""
+    data = zstandard.ZstdCompressor(level=1).compress(format_tensors(tensors))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".tmp-{path.name}")
+        write_file(part, data)
+        part.rename(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise storage_error(error, path) from error
+    return fingerprint(data)
+
+
+def read_chunk(path: Path, wanted: dict[str, Any]) -> dict[str, Tensor]:
+    """A chunk of replay, its hash checked first."""
+    return parse_tensors(zstandard.ZstdDecompressor().decompress(read_file(path, wanted)))
+
+
+def check_tensors(found: dict[str, Tensor], wanted: dict[str, Tensor], where: Path) -> None:
+    """Refuse tensors that are not the ones this run has, or not finite."""
+    for name in sorted(found.keys() | wanted.keys()):
+        if name not in found or name not in wanted:
+            raise CheckpointError(f"{where}: tensor {name} is {'missing' if name in wanted else 'unknown'}.")
+        if found[name].shape != wanted[name].shape or found[name].dtype != wanted[name].dtype:
+            shapes = f"{tuple(found[name].shape)}; this run needs {tuple(wanted[name].shape)}"
+            raise CheckpointError(f"{where}: tensor {name} has shape {shapes}.")
+    require_finite(found, where)
+
+
+def require_finite(tensors: dict[str, Tensor], where: Path) -> None:
+    """Refuse a number that is not finite."""
+    for name, t in tensors.items():
+        if t.is_floating_point() and not torch.isfinite(t).all():
+            raise CheckpointError(f"{where}: tensor {name} holds numbers that are not finite.")
+
+
+def fingerprint(data: bytes) -> dict[str, Any]:
+    """Size and SHA-256."""
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def read_file(path: Path, wanted: dict[str, Any]) -> bytes:
+    """A file's bytes, if they are the ones that were written."""
+    try:
+        if path.stat().st_size != wanted["bytes"]:
+            raise CheckpointError(f"{path} is truncated: {path.stat().st_size} bytes of {wanted['bytes']}.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from error
+    if fingerprint(data) != wanted:
+        raise CheckpointError(f"{path} was altered: its SHA-256 is not the manifest's.")
+    return data
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Bytes on the disk, not in its cache."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """The folder's entries on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sweep(folder: Path, keep: Iterable[str]) -> None:
+    """Delete all entries but those to keep, and what an interrupted save left."""
+    kept = set(keep)
+    for entry in folder.iterdir() if folder.exists() else ():
+        if entry.name not in kept:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def storage_error(error: OSError, path: Path) -> ResourceError:
+    """A sentence for what the disk refused."""
+    what = {errno.ENOSPC: "the disk is full", errno.EACCES: "no permission", errno.EROFS: "the disk is read-only"}
+    reason = what.get(error.errno or 0, error.strerror or str(error))
+    return ResourceError(f"cannot write {path}: {reason}. What was saved before is intact; the same command resumes.")

@@ -1,0 +1,179 @@
+"""The command line: train, evaluate, report, doctor. Flags are the configuration's fields.
+
+argparse, because an error is then one sentence, the flags carry ranges and units from config.py's own table, and
+`sacd --help` loads nothing. Each command imports what it needs when it runs; torch comes last.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sacd import __version__, config
+from sacd.errors import CheckpointError, SacdError, UsageError, nearest
+
+EXIT_CODES = "exit codes: 0 done, 2 usage, 3 environment, 4 checkpoint, 5 resources, 6 diverged, 7 run in use, 75 interrupted and saved, 130 Ctrl-C"
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors as one sentence, with the nearest known word."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(allow_abbrev=False, **kwargs)
+        self.set_defaults(fields={})
+
+    def error(self, message: str) -> NoReturn:
+        if "invalid choice" in message and "command" in message:
+            word = message.split("'")[1]
+            raise UsageError(f"unknown command '{word}'.{nearest(word, COMMANDS)} Commands: {', '.join(COMMANDS)}.")
+        raise UsageError(f"{message}. See '{self.prog} --help'.")
+
+    def refuse(self, word: str) -> NoReturn:
+        """An option that this command does not have."""
+        known = [o for a in self._actions for o in a.option_strings if "_" not in o]
+        raise UsageError(
+            f"unknown option {word}.{nearest(word.split('=', maxsplit=1)[0], known)} See '{self.prog} --help'."
+        )
+
+
+class Field(argparse.Action):
+    """A configuration field given on the command line."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        values = "true" if values is None else values
+        values = "false" if option and option.startswith("--no-") else values
+        namespace.fields = {**namespace.fields, self.dest: config.convert(self.dest, values)}
+
+
+def add_fields(parser: argparse.ArgumentParser) -> None:
+    """A flag for each field of the configuration, with its meaning, default and range."""
+    group = parser.add_argument_group("fields", "defaults are those of the preset 'paper'; both --a-b and --a_b work")
+    for name, field in config.FIELDS.items():
+        if name == "env":
+            continue
+        meta, default = field.metadata, field.default
+        flags = list(dict.fromkeys((config.flag(name), f"--{name}")))
+        if isinstance(default, bool):
+            flags += [f"--no-{f[2:]}" for f in flags]
+        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        limits = f"; {meta['low']:g} to {meta['high']:g}" if meta["low"] is not None and meta["high"] < 1e9 else ""
+        choices = f"; one of {', '.join(meta['choices'])}" if meta["choices"] else ""
+        text = f"{meta['doc']} (default {shown if shown != '' else 'none'}{limits}{choices})".replace("%", "%%")
+        kind = {"nargs": "?"} if isinstance(default, bool) else {"metavar": name.upper()}
+        group.add_argument(*flags, dest=name, action=Field, default=argparse.SUPPRESS, help=text, **kind)
+
+
+def build_parser() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="sacd", description="Soft Actor-Critic for discrete actions (Christodoulou 2019).", epilog=EXIT_CODES
+    )
+    parser.add_argument("--version", action="version", version=f"sacd {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True, parser_class=Parser)
+
+    train = commands.add_parser(
+        "train", help="train one run, evaluate it, draw its curve; again: resume", epilog=EXIT_CODES,
+        description="Train one run. The same command again resumes it; a finished run says so.",
+    )  # fmt: skip
+    train.add_argument("env", metavar="ENV", help="an Atari game (Pong) or a Gymnasium id (CartPole-v1)")
+    train.add_argument("--preset", help=f"{', '.join(config.PRESETS)} (default: paper for Atari, classic for others)")
+    train.add_argument("--run", type=Path, help="the run's folder (default runs/<env>_<preset>_s<seed>)")
+    add_fields(train)
+
+    evaluate = commands.add_parser("evaluate", help="play full episodes with a trained run")
+    evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
+    evaluate.add_argument("--episodes", help="full episodes (default: the run's)")
+    which = evaluate.add_mutually_exclusive_group()
+    which.add_argument("--greedy", action="store_true", help="the most probable action only")
+    which.add_argument("--sampled", action="store_true", help="actions drawn from the policy only")
+
+    report = commands.add_parser("report", help="table and learning curve of runs, from their files")
+    report.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="runs' folders, or folders of such")
+    report.add_argument("--out", type=Path, help="where curve.png and table.md go (default: the run's folder, or .)")
+
+    commands.add_parser("doctor", help="what hardware, versions and precision will be used, and why")
+    for sub in commands.choices.values():
+        sub.add_argument("--debug", action="store_true", help="show a traceback with an error")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    try:
+        parser = build_parser()
+        namespace, unknown = parser.parse_known_args(words)
+        if unknown:
+            commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+            commands.choices[namespace.command].refuse(unknown[0])
+        COMMANDS[namespace.command](namespace)
+    except SacdError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"sacd: {error}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `sacd report | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0
+
+
+def train(namespace: argparse.Namespace) -> None:
+    from sacd.envs import names
+
+    env = names.resolve(namespace.env)
+    preset = namespace.preset or ("paper" if names.is_atari(env) else "classic")
+    chosen = config.make(env, preset, **namespace.fields)
+    folder = namespace.run or Path("runs") / f"{names.short(env)}_{preset}_s{chosen.seed}"
+    if env != namespace.env:
+        print(f"{namespace.env} is {env}.")
+
+    from sacd import engine
+
+    engine.prepare(chosen.threads)
+    from sacd.commands import train_one
+
+    train_one(chosen, preset, folder)
+
+
+def evaluate(namespace: argparse.Namespace) -> None:
+    from sacd.runs import RunFolder
+
+    if not namespace.run.is_dir():
+        raise CheckpointError(f"there is no run at {namespace.run}. 'sacd train ENV' makes one under runs/.")
+    folder = RunFolder(namespace.run)
+    chosen = folder.config()
+    if namespace.episodes is not None:
+        chosen = config.changed(chosen, eval_episodes=config.convert("eval_episodes", namespace.episodes))
+
+    from sacd import engine
+
+    engine.prepare(chosen.threads)
+    from sacd.commands import evaluate_one
+
+    wanted = [p for p in ("greedy", "sampled") if getattr(namespace, p)]
+    evaluate_one(chosen, folder, wanted or ["greedy", "sampled"])
+
+
+def report(namespace: argparse.Namespace) -> None:
+    from sacd.report import write
+
+    write(namespace.runs, namespace.out)
+
+
+def doctor(namespace: argparse.Namespace) -> None:
+    from sacd import engine
+
+    engine.prepare(0)
+    from sacd.doctor import examine
+
+    examine()
+
+
+COMMANDS = {"train": train, "evaluate": evaluate, "report": report, "doctor": doctor}

@@ -1,0 +1,133 @@
+"""What `sacd train` and `sacd evaluate` do, once their words are understood: from a configuration to a score."""
+
+import contextlib
+import json
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sacd import checkpoint, evaluate, memory, report
+from sacd.agents.sac import SAC, State
+from sacd.checkpoint import write_file
+from sacd.config import Config
+from sacd.console import Bar, complain, say
+from sacd.envs import names
+from sacd.envs.pool import make_lanes
+from sacd.errors import CheckpointError
+from sacd.nets import Weights
+from sacd.runs import RunFolder
+from sacd.signals import Stop
+from sacd.train import Training
+
+
+def train_one(config: Config, preset: str, path: Path) -> None:
+    """Train a run to its end, evaluate it, draw its curve. Resumes what is there."""
+    folder = RunFolder(path)
+    folder.check(config)
+    if folder.finished():
+        say(f"{path} is finished; nothing to do. Its results:\n")
+        say(report.table([folder]))
+        return
+    bar = Bar(names.short(config.env), config.steps)
+    training = Training(config, [config.seed], [folder], bar)  # may refuse, so nothing is on the disk before
+    _announce(training, preset, bar)
+    folder.claim(config)
+    try:
+        with Stop() as stop, bar:
+            training.run(stop)
+        _score(config, folder, training.agent, training.state)
+        report.curve([folder], folder.curve)
+    except Exception:
+        _keep_traceback(folder)
+        raise
+    finally:
+        training.close()
+        folder.release()
+    say(report.table([folder]))
+    say("One seed says little: do not compare algorithms on it.\n")
+    say(f"model   {folder.model.resolve()}\ncurve   {folder.curve.resolve()}\nagain   sacd evaluate {path}")
+
+
+def _announce(training: Training, preset: str, bar: Bar) -> None:
+    """What is going to happen, in a line or two."""
+    config, agent = training.config, training.agent
+    need = memory.needed(training.pool.spec, config, 1, agent.net.parameters())
+    bar.note(
+        f"{config.env}, preset {preset}, seed {config.seed}: {config.steps} steps, {agent.spec.actions} actions, "
+        f"{config.precision} on {training.device} with {torch.get_num_threads()} threads, "
+        f"about {need / 1e9:.1f} GB of memory -> {training.folders[0].path}"
+    )
+    for text in warnings(config, agent.spec.actions):
+        complain(text)
+
+
+def _keep_traceback(folder: RunFolder) -> None:
+    """The traceback in the run's folder: the screen shows a sentence."""
+    with contextlib.suppress(OSError):
+        (folder.path / "error.log").write_text(traceback.format_exc())
+
+
+def warnings(config: Config, actions: int) -> list[str]:
+    """What is allowed, but probably not meant."""
+    found = []
+    if config.learning_starts >= config.steps:
+        found.append(f"learning starts at step {config.learning_starts}, after the run's end: no update will happen.")
+    if actions == 1:
+        found.append("the environment has one action: there is nothing to learn.")
+    return found
+
+
+def _score(config: Config, folder: RunFolder, agent: SAC, state: State) -> None:
+    """Play the final evaluation and write evaluation.json, which marks the run as finished."""
+    started = time.monotonic()
+    found: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
+    found |= {policy: play(config, agent, state, policy) for policy in evaluate.POLICIES}
+    found["seconds"] = round(time.monotonic() - started, 1)
+    write_file(folder.evaluation, (json.dumps(found, indent=1) + "\n").encode())
+
+
+def play(config: Config, agent: SAC, state: State, policy: str) -> dict[str, Any]:
+    """One policy's episodes, with progress: their summary and scores."""
+    with Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
+        scores = evaluate.play(agent, state, config, 0, policy, config.eval_episodes, bar.advance)
+    return {**evaluate.summary(scores), "scores": scores}
+
+
+def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None:
+    """Play a trained run (or the newest checkpoint of one under way) and print its scores."""
+    agent, state, step = load(config, folder)
+    for policy in policies:
+        found = play(config, agent, state, policy)
+        spread = f" (sample SD {found['std']:.4g})" if found["std"] is not None else ""
+        say(
+            f"{names.short(config.env)} at step {step}, {policy}: mean {found['mean']:.6g}{spread}, "
+            f"{found['min']:g} to {found['max']:g}, {found['episodes']} episodes"
+        )
+
+
+def load(config: Config, folder: RunFolder) -> tuple[SAC, State, int]:
+    """The trained networks of a run, from its model or else its newest sound checkpoint."""
+    places = [p for p in (folder.model, *folder.saved_steps()) if p.exists()]
+    if not places:
+        raise CheckpointError(f"{folder.path} has no checkpoint yet; let 'sacd train' reach its first one.")
+    wrong: list[str] = []
+    for place in places:
+        try:
+            tensors, manifest = checkpoint.read(place)
+        except CheckpointError as error:
+            wrong.append(str(error))
+            continue
+        lanes = make_lanes(config, 1)
+        agent = SAC(lanes.spec, config)
+        lanes.close()
+        state = agent.init(torch.tensor([config.seed]))
+        wanted = {k: t[0] for k, t in state.tensors().items() if k.startswith("actor.")}
+        checkpoint.check_tensors({k: t for k, t in tensors.items() if k.startswith("actor.")}, wanted, place)
+        state.actor = Weights(state.actor.layers, {k: tensors[f"actor.{k}"][None] for k in state.actor.tensors})
+        for text in wrong:
+            complain(f"{text} {place} is taken instead.")
+        return agent, state, manifest["step"]
+    raise CheckpointError(" ".join(wrong))

@@ -1,0 +1,60 @@
+"""How the arithmetic is executed: device, threads, allocator. Applied once, from outside; nothing else asks.
+
+`prepare` must run before torch is imported for the thread count to hold in every library: two processes of two threads
+on two cores run ten times slower than of one.
+"""
+
+import ctypes
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from sacd.errors import ResourceError
+
+if TYPE_CHECKING:
+    import torch
+
+_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # glibc's names for mallopt
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def prepare(threads: int) -> int:
+    """Pin the thread count and keep freed memory in the process; the threads that will be used."""
+    count = threads or cores()
+    if "torch" not in sys.modules:
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            os.environ[name] = str(count)
+    keep_freed_memory()
+    import torch  # noqa: PLC0415  not before the lines above
+
+    torch.set_num_threads(count)
+    return count
+
+
+def keep_freed_memory() -> None:
+    """Stop glibc from giving each large activation back to the kernel and faulting it in again: a fifth of an update.
+
+    Other C libraries have no such switch and need none.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def device(name: str) -> "torch.device":
+    """The device to learn on, or a sentence on why not."""
+    import torch  # noqa: PLC0415
+
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise ResourceError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; take --device cpu.")
+    index = int(name.partition(":")[2] or 0)
+    if index >= torch.cuda.device_count():
+        raise ResourceError(f"--device {name}: there are {torch.cuda.device_count()} CUDA devices, counted from 0.")
+    return torch.device("cuda", index)

@@ -1,0 +1,76 @@
+"""Atari through ALE's C++ vector environment: one single frame a lane and step, stacked by the replay.
+
+The protocol is docs/protocol.md's; every choice is a field of the configuration. Rewards stay raw here. A lost life may
+close the return while the game goes on; a lane's game is over when its emulator's episode counter fell behind.
+"""
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sacd.config import Config
+from sacd.envs import names
+from sacd.errors import EnvError
+from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Spec, Step
+
+
+class AtariLanes:
+    """Lanes of one game."""
+
+    def __init__(self, config: Config, lanes: int):
+        try:
+            from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415  optional until a game is asked for
+        except ImportError as error:
+            raise EnvError("Atari games need the package ale-py: pip install 'ale-py>=0.12'.") from error
+        self.config, self.lanes = config, lanes
+        self.env = AtariVectorEnv(
+            names.rom(config.env),
+            lanes,
+            num_threads=min(lanes, os.cpu_count() or 1),
+            max_num_frames_per_episode=config.time_limit * config.frame_skip,
+            repeat_action_probability=config.sticky,
+            full_action_space=config.full_actions,
+            autoreset_mode="SameStep",
+            stack_num=1,
+            frameskip=config.frame_skip,
+            maxpool=config.max_pool,
+            noop_max=config.noop_max,
+            use_fire_reset=config.fire_reset,
+            episodic_life=config.life_loss == "reset",
+            life_loss_info=config.life_loss == "terminal",
+            reward_clipping=False,
+        )
+        self.spec = Spec((84, 84), True, config.stack, int(self.env.single_action_space.n))
+
+    def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
+        """Start the lanes in `seeds` anew; the frames of all lanes."""
+        mask = np.array([i in seeds for i in range(self.lanes)])
+        values = np.array([-1 if seeds[i] is None else seeds[i] for i in sorted(seeds)])
+        obs, info = self.env.reset(seed=values, options=None if first else {"reset_mask": mask})
+        self._clock = info["frame_number"] - info["episode_frame_number"]
+        return obs[:, 0].copy()
+
+    def send(self, actions: NDArray) -> None:
+        """Begin a step; the emulators run in threads of their own."""
+        self.env.send(actions)
+
+    def recv(self, seeds: dict[int, int]) -> Step:
+        """Finish a step. A lane whose game is over has started the next one, from its seed in `seeds` if it has one."""
+        obs, reward, terminated, truncated, info = self.env.recv()
+        # Both counters advance together within a game; a new game sets back only the second.
+        clock = info["frame_number"] - info["episode_frame_number"]
+        ended, self._clock = clock != self._clock, clock
+        frame = obs[:, 0].copy()
+        final = frame
+        if ended.any():  # of the other lanes `final_obs` holds whatever lay there before
+            final = np.where(ended[:, None, None], info["final_obs"][:, 0], frame)
+        due: dict[int, int | None] = {int(i): seeds[int(i)] for i in np.flatnonzero(ended) if int(i) in seeds}
+        if due:
+            frame = self.reset(due)
+        at_limit = TERMINATED if self.config.time_limit_terminal else TRUNCATED
+        closes = np.where(terminated, TERMINATED, np.where(truncated, at_limit, NOT_ENDED)).astype(np.uint8)
+        return Step(frame, final, reward.astype(np.float64), closes, ended)
+
+    def close(self) -> None:
+        self.env.close()

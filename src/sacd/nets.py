@@ -1,0 +1,254 @@
+"""Run-batched networks with an explicit backward pass: the only code in which weights carry the dimension R.
+
+A net is a tuple of layers; its weights for R runs and K copies are `Weights`: float32 masters of shape (R, K, …) that
+the optimiser steps, and packed copies in the layout and precision the kernels want, refreshed after each step. On a CPU
+the R*K nets are computed one after the other by single-net kernels: nothing is faster there, and run r of a fleet gets
+the same bits as run r alone.
+
+`vjp` gives the outputs and a function from output gradients to weight gradients, so that losses are differentiated by
+autograd on the small outputs only. No gradient is taken with respect to observations.
+
+Deliberate: pixels enter as whole numbers 0…255 (exact in bf16) and the 1/255 is folded into the first kernel; the last
+layer is float32 always.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sacd import kernels, rng
+from sacd.config import Config
+from sacd.errors import EnvError
+from sacd.types import Spec
+
+Packed = tuple[Tensor, Tensor]
+NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride of the paper's convolutions
+_APPLY: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,
+    "tanh": torch.tanh_,
+    "elu": F.elu_,
+    "none": lambda x: x,
+}
+_ADJOINT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # from the gradient and the activation's output
+    "relu": lambda g, y: torch.ops.aten.threshold_backward(g, y, 0),
+    "tanh": lambda g, y: torch.ops.aten.tanh_backward(g, y),
+    "elu": lambda g, y: torch.ops.aten.elu_backward(g, 1.0, 1.0, 1.0, True, y),
+    "none": lambda g, y: g,
+}
+
+
+@dataclass(frozen=True)
+class Conv:
+    """A strided convolution over (B, H, W, C), computed in its dense form (kernels.py). `frames` > 0: the input is pixels."""
+
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+    frames: int = 0
+    activation: str = "relu"
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.outputs, self.inputs, self.kernel, self.kernel)
+
+    def pack(self, weight: Tensor, bias: Tensor) -> Packed:
+        scaled = weight / 255 if self.frames else weight
+        dense = kernels.dense_kernel(scaled, self.frames or 1, self.stride)
+        return dense.to(self.dtype, memory_format=torch.channels_last), bias.to(self.dtype)
+
+    def forward(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
+        """Output, and the input as the adjoint wants it. Pixels come already rearranged."""
+        if not self.frames:
+            side_h, side_w = (self.reach(n) for n in x.shape[1:3])
+            x = kernels.space_to_depth(x[:, :side_h, :side_w], self.stride)
+        return _APPLY[self.activation](kernels.conv(x, *packed)), x
+
+    def adjoint(self, grad: Tensor, x: Tensor, y: Tensor, packed: Packed, into: Sequence[int] | None) -> list:
+        """Gradients for the input (of shape `into`; None: not wanted), weight and bias."""
+        g = _ADJOINT[self.activation](grad, y)
+        dx, dw, db = kernels.conv_adjoint(g, x, packed[0], into is not None)
+        weight = kernels.dense_kernel_adjoint(dw.float(), self.frames or 1, self.stride)
+        if dx is not None and into is not None:
+            dx = kernels.depth_to_space(dx, self.stride)
+            if dx.shape[1:3] != into[1:3]:  # pixels at the far edges that no kernel reached
+                dx = F.pad(dx, (0, 0, 0, into[2] - dx.shape[2], 0, into[1] - dx.shape[1]))
+        return [dx, weight / 255 if self.frames else weight, db.float()]
+
+    def reach(self, size: int) -> int:
+        """Pixels along a side that the kernel reaches."""
+        return (kernels.conv_size(size, self.kernel, self.stride) - 1) * self.stride + self.kernel
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A linear layer (B, …) -> (B, outputs), with its activation."""
+
+    inputs: int
+    outputs: int
+    activation: str = "none"
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.outputs, self.inputs)
+
+    def pack(self, weight: Tensor, bias: Tensor) -> Packed:
+        return weight.to(self.dtype), bias.to(self.dtype)
+
+    def forward(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
+        x = x.flatten(1) if x.ndim > 2 else x
+        x = x if x.dtype == self.dtype else x.to(self.dtype)
+        return _APPLY[self.activation](F.linear(x, *packed)), x
+
+    def adjoint(self, grad: Tensor, x: Tensor, y: Tensor, packed: Packed, into: Sequence[int] | None) -> list:
+        g = _ADJOINT[self.activation](grad, y)
+        dx = (g @ packed[0]).view(into) if into is not None else None
+        return [dx, (g.mT @ x).float(), g.sum(0, dtype=torch.float32)]
+
+
+Layer = Conv | Dense
+
+
+class Weights:
+    """One net's weights for R runs and K copies, and their packed forms."""
+
+    def __init__(self, layers: tuple[Layer, ...], tensors: dict[str, Tensor]):
+        self.layers, self.tensors = layers, tensors
+        self.runs, self.copies = next(iter(tensors.values())).shape[:2]
+        flat, pairs = self.split(tensors), 2 * len(self.layers)
+        self.nets = [
+            list(zip(flat[i::2][: pairs // 2], flat[i + 1 :: 2][: pairs // 2])) for i in range(0, len(flat), pairs)
+        ]
+        self.packed: list[list[Packed]] = [self._pack(pairs) for pairs in self.nets]
+        self._stale = [i for i, (w, _) in enumerate(self.nets[0]) if self.packed[0][i][0] is not w]
+
+    @staticmethod
+    def split(tensors: dict[str, Tensor]) -> list[Tensor]:
+        """Every single net's tensors as views, in the order of the gradients that `Net.vjp` returns."""
+        runs, copies = next(iter(tensors.values())).shape[:2]
+        return [t[r, k] for r in range(runs) for k in range(copies) for t in tensors.values()]
+
+    def _pack(self, pairs: list[Packed]) -> list[Packed]:
+        return [layer.pack(w, b) for layer, (w, b) in zip(self.layers, pairs, strict=True)]
+
+    def refresh(self) -> None:
+        """Bring the packed copies up to date with the masters; float32 matrices are used as they are."""
+        for pairs, packed in zip(self.nets, self.packed, strict=True):
+            for i in self._stale:
+                packed[i] = self.layers[i].pack(*pairs[i])
+
+    def move_towards(self, other: "Weights", tau: float) -> None:
+        """Targets: Polyak averaging, or a hard copy at tau = 1."""
+        for mine, theirs in zip(self.tensors.values(), other.tensors.values(), strict=True):
+            mine.lerp_(theirs, tau) if tau < 1 else mine.copy_(theirs)
+        self.refresh()
+
+
+@dataclass(frozen=True)
+class Net:
+    """An architecture: what maps an observation (B, *obs) to A numbers."""
+
+    layers: tuple[Layer, ...]
+    image: bool
+
+    def prepare(self, obs: Tensor) -> Tensor:
+        """Observations (R, B, *obs) as the first layer wants them; computed once for all nets that see them."""
+        first = self.layers[0]
+        if not isinstance(first, Conv):
+            return obs.to(first.dtype)
+        r, b, s, h, w = obs.shape[:5]
+        h, w = first.reach(h), first.reach(w)
+        frames = obs.reshape(r * b, s, *obs.shape[3:5], -1)[:, :, :h, :w]
+        return kernels.stack_to_depth(frames, first.stride).to(first.dtype).unflatten(0, (r, b))
+
+    def parameters(self) -> int:
+        """Numbers in one net."""
+        return sum(math.prod(layer.shape) + layer.shape[0] for layer in self.layers)
+
+    def __call__(self, weights: Weights, x: Tensor) -> Tensor:
+        """Outputs (R, K, B, A) for prepared observations (R, B, …)."""
+        return self._join(weights, [self._forward(p, x[i // weights.copies])[0] for i, p in enumerate(weights.packed)])
+
+    def vjp(self, weights: Weights, x: Tensor) -> tuple[Tensor, Callable[[Tensor], list[Tensor]]]:
+        """Outputs as `__call__`, and the pull-back: output gradients to weight gradients, ordered as `Weights.split`."""
+        done = [self._forward(p, x[i // weights.copies]) for i, p in enumerate(weights.packed)]
+
+        def pull(grad: Tensor) -> list[Tensor]:
+            each = zip(weights.packed, done, grad.flatten(0, 1), strict=True)
+            return [g for packed, (_, tape), slope in each for g in self._backward(packed, tape, slope)]
+
+        return self._join(weights, [y for y, _ in done]), pull
+
+    @staticmethod
+    def _join(weights: Weights, outputs: list[Tensor]) -> Tensor:
+        return torch.stack(outputs).view(weights.runs, weights.copies, *outputs[0].shape)
+
+    def _forward(self, packed: list[Packed], x: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor, torch.Size]]]:
+        tape = []
+        for layer, p in zip(self.layers, packed, strict=True):
+            shape = x.shape
+            x, seen = layer.forward(x, p)
+            tape.append((seen, x, shape))
+        return x, tape
+
+    def _backward(self, packed: list[Packed], tape: list, grad: Tensor) -> list[Tensor]:
+        found: list[Tensor] = []
+        for i in range(len(self.layers) - 1, -1, -1):
+            seen, y, shape = tape[i]
+            grad = grad if grad.dtype == y.dtype else grad.to(y.dtype)
+            grad, dw, db = self.layers[i].adjoint(grad, seen, y, packed[i], shape if i else None)
+            found[:0] = (dw, db)
+        return found
+
+
+def build(spec: Spec, config: Config) -> Net:
+    """The architecture for an environment: the Nature CNN for images, an MLP for vectors."""
+    torso = config.torso if config.torso != "auto" else ("nature" if spec.image else "mlp")
+    dtype = torch.bfloat16 if config.precision == "bf16" else torch.float32
+    if (torso == "nature") != spec.image:
+        fits = "nature" if spec.image else "mlp"
+        raise EnvError(f"--torso {torso} does not fit observations of shape {spec.obs}; take --torso {fits} or auto.")
+    if not spec.image:
+        sizes = (math.prod(spec.obs), *config.hidden)
+        hidden = [Dense(i, o, config.activation, dtype) for i, o in pairwise(sizes)]
+        return Net((*hidden, Dense(sizes[-1], spec.actions)), False)
+    h, w = spec.frame[:2]
+    channels, layers = spec.stack * math.prod(spec.frame[2:]), []
+    for i, (outputs, kernel, stride) in enumerate(NATURE):
+        layers.append(Conv(channels, outputs, kernel, stride, frames=spec.stack if i == 0 else 0, dtype=dtype))
+        h, w, channels = kernels.conv_size(h, kernel, stride), kernels.conv_size(w, kernel, stride), outputs
+    if h < 1 or w < 1:
+        raise EnvError(f"images of {spec.frame[0]}x{spec.frame[1]} are too small for the Nature CNN; it needs 36x36.")
+    return Net((*layers, Dense(h * w * channels, 512, "relu", dtype), Dense(512, spec.actions)), True)
+
+
+def init(net: Net, seeds: Tensor, names: Sequence[str], scheme: str) -> dict[str, Tensor]:
+    """First weights (R, K, …), one stream a copy in `names`. Equal names give equal weights.
+
+    He: normal with gain sqrt 2 over fan-in on every weight, heads included; biases and scheme `torch` are uniform
+    within 1 / sqrt(fan-in), torch's default for both.
+    """
+    found = {}
+    for i, layer in enumerate(net.layers):
+        fan_in, size = math.prod(layer.shape[1:]), math.prod(layer.shape)
+        zero, bound = torch.zeros(1, dtype=torch.int64, device=seeds.device), fan_in**-0.5
+        weights, biases = [], []
+        for name in names:
+            label = f"init/{name}/{i}"
+            if scheme == "he":
+                w = rng.normal(seeds, f"{label}/weight", size) * math.sqrt(2.0 / fan_in)
+            else:
+                w = (rng.uniform(seeds, f"{label}/weight", zero, size)[:, 0] * 2 - 1) * bound
+            b = (rng.uniform(seeds, f"{label}/bias", zero, layer.shape[0])[:, 0] * 2 - 1) * bound
+            weights.append(w.view(-1, *layer.shape))
+            biases.append(b)
+        found[f"{i}.weight"] = torch.stack(weights, 1).float().contiguous()
+        found[f"{i}.bias"] = torch.stack(biases, 1).float().contiguous()
+    return found

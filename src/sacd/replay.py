@@ -1,0 +1,196 @@
+"""Single-frame tape: every observation is stored once, as one frame; stacks and next observations are views into it.
+
+A lane's tape is a ring of slots. A slot holds a frame and what followed it: action, raw reward, how the return closed.
+The last frame of an episode has a slot of its own without an action, so the next observation of a transition is always
+the next slot: at a truncation that is the true final frame, never the reset one. Slots are numbered from 0 for ever;
+slot s lies at s modulo the ring's size.
+
+    stack of slot s          frames s-3 … s, the episode's first frame repeated before its start
+    transition j             the j-th slot with an action; `order` finds it
+    n-step from slot s       sums rewards until n are reached or the return closes, and bootstraps there;
+                             discount gamma^m, or 0 after a terminal state
+
+A transition may be sampled when its whole stack is still on the tape and its bootstrap frame is already there. The
+sampled index is uniform over exactly those.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Batch, Spec, Step
+
+COLUMNS = ("frame", "action", "reward", "closes", "age")  # what a slot holds
+_SIDE_BYTES = 2 + 4 + 1 + 1 + 8  # a slot's other columns, and its entry in `order`
+
+
+class Replay:
+    """The tapes of R runs of E lanes: L = R * E lanes, run by run."""
+
+    def __init__(self, spec: Spec, runs: int, lanes: int, slots: int, n_step: int = 1, gamma: float = 0.99):
+        self.spec, self.runs, self.lanes, self.slots = spec, runs, lanes, slots
+        self.n_step, self.gamma = n_step, gamma
+        count = runs * lanes
+        dtype = torch.uint8 if spec.image else torch.float32
+        self.frame = torch.empty((count, slots, *spec.frame), dtype=dtype)  # untouched pages take no memory
+        self.action = np.full((count, slots), -1, np.int16)
+        self.reward = np.zeros((count, slots), np.float32)
+        self.closes = np.zeros((count, slots), np.uint8)
+        self.age = np.zeros((count, slots), np.uint8)  # frames since the episode's start, up to the stack's reach
+        self.order = np.zeros((count, slots), np.int64)
+        self.head = np.zeros(count, np.int64)  # the newest slot of each lane
+        self.oldest = np.zeros(count, np.int64)  # the first transition whose stack is whole
+        self.taken = np.zeros(count, np.int64)  # transitions so far
+        self.open = np.zeros(count, np.int64)  # transitions since a return closed: their n steps may be missing
+        self._lane = np.arange(count)
+        self._frames = self.frame.numpy()
+        self._reach = spec.stack - 1 if spec.image else 0
+
+    def start(self, frame: NDArray) -> None:
+        """The first frames of all lanes."""
+        self.head[:] = 0
+        self._write(self._lane, frame, np.zeros(len(self._lane), np.uint8))
+
+    def add(self, action: NDArray, step: Step) -> None:
+        """What followed the newest frames, and the frames after that."""
+        at = self.head % self.slots
+        self.action[self._lane, at], self.reward[self._lane, at] = action, step.reward
+        self.closes[self._lane, at] = step.closes
+        self.order[self._lane, self.taken % self.slots] = self.head
+        self.taken += 1
+        self.open = np.where(step.closes == NOT_ENDED, self.open + 1, 0)
+        older = np.minimum(self.age[self._lane, at] + 1, self._reach).astype(np.uint8)
+        self.head += 1
+        self._write(self._lane, step.final, older)
+        if step.ended.any():
+            over = self._lane[step.ended]
+            self.head[over] += 1
+            self._write(over, step.frame[over], np.zeros(len(over), np.uint8))
+        self._forget()
+
+    def cut(self, lane: int, frame: NDArray) -> None:
+        """A lane's episode cannot go on: its last transition becomes a truncation and `frame` starts another."""
+        if self.taken[lane]:
+            last = self.order[lane, (self.taken[lane] - 1) % self.slots] % self.slots
+            if self.closes[lane, last] == NOT_ENDED:
+                self.closes[lane, last] = TRUNCATED
+        self.open[lane] = 0
+        self.head[lane] += 1
+        self._write(self._lane[[lane]], frame[None], np.zeros(1, np.uint8))
+        self._forget()
+
+    def observe(self) -> Tensor:
+        """The newest observations (R, E, *obs)."""
+        return self._stack(self._lane, self.head).view(self.runs, self.lanes, *self.spec.obs)
+
+    def size(self) -> NDArray:
+        """Transitions that may be sampled, by run (R,)."""
+        return self._spans().sum(1)
+
+    def sample(self, u: Tensor, clip_reward: bool) -> Batch:
+        """Transitions at uniforms u (R, B) in [0, 1)."""
+        lane, slot = self._find(u.numpy())
+        reward, discount, after = self._returns(lane, slot, clip_reward)
+        shape = (self.runs, -1)
+        return Batch(
+            self._stack(lane, slot).view(*shape, *self.spec.obs),
+            torch.from_numpy(self.action[lane, slot % self.slots].astype(np.int64)).view(shape),
+            torch.from_numpy(reward).view(shape),
+            torch.from_numpy(discount).view(shape),
+            self._stack(lane, after).view(*shape, *self.spec.obs),
+        )
+
+    def _write(self, lanes: NDArray, frame: NDArray, age: NDArray) -> None:
+        at = self.head[lanes] % self.slots
+        self._frames[lanes, at] = frame
+        self.action[lanes, at], self.closes[lanes, at], self.age[lanes, at] = -1, NOT_ENDED, age
+
+    def _forget(self) -> None:
+        """Move `oldest` past transitions whose stack begins before the tape does."""
+        first = self.head + 1 - self.slots + self._reach  # the first slot with a whole stack
+        while (first > 0).any():
+            gone = (self.oldest < self.taken) & (self.order[self._lane, self.oldest % self.slots] < first)
+            if not gone.any():
+                return
+            self.oldest += gone
+
+    def _spans(self) -> NDArray:
+        """Transitions that may be sampled, (R, E)."""
+        ready = self.taken - np.minimum(self.open, self.n_step - 1)
+        return np.maximum(ready - self.oldest, 0).reshape(self.runs, self.lanes)
+
+    def _find(self, u: NDArray) -> tuple[NDArray, NDArray]:
+        """Lane and slot (R*B,) of the transitions at uniforms u (R, B)."""
+        reached = self._spans().cumsum(1)  # (R, E)
+        index = (u * reached[:, -1:]).astype(np.int64)  # (R, B)
+        lane = (index[:, :, None] >= reached[:, None, :]).sum(-1)
+        before = np.where(lane > 0, np.take_along_axis(reached, np.maximum(lane - 1, 0), 1), 0)
+        lane += np.arange(self.runs)[:, None] * self.lanes
+        number = (self.oldest[lane] + index - before).ravel()
+        return lane.ravel(), self.order[lane.ravel(), number % self.slots]
+
+    def _returns(self, lane: NDArray, slot: NDArray, clip: bool) -> tuple[NDArray, NDArray, NDArray]:
+        """n-step reward, discount, and the slot to bootstrap from."""
+        total, weight = np.zeros(len(slot), np.float32), np.ones(len(slot), np.float32)
+        going, dead, after = np.ones(len(slot), bool), np.zeros(len(slot), bool), slot
+        for _ in range(self.n_step):
+            at = after % self.slots
+            reward, closes = self.reward[lane, at], self.closes[lane, at]
+            total += weight * going * (reward.clip(-1, 1) if clip else reward)
+            weight = np.where(going, weight * np.float32(self.gamma), weight)
+            after = after + going
+            dead |= going & (closes == TERMINATED)
+            going = going & (closes == NOT_ENDED)
+        return total, weight * ~dead, after
+
+    def _stack(self, lane: NDArray, slot: NDArray) -> Tensor:
+        """Stacks (N, *obs) ending at these slots."""
+        base, age = lane * self.slots, self.age[lane, slot % self.slots]
+        back = np.arange(self._reach, -1, -1)
+        rows = base[:, None] + (slot[:, None] - np.minimum(back, age[:, None])) % self.slots
+        return self.frame.flatten(0, 1).index_select(0, torch.from_numpy(rows.ravel()))
+
+    def save(self, run: int, since: list[int]) -> tuple[dict[str, Tensor], dict[str, list[int]]]:
+        """A run's slots from number `since` (E,) on, lane by lane, and the counters that place them."""
+        mine = self._lane[run * self.lanes : (run + 1) * self.lanes]
+        chunk = {}
+        for lane, first in zip(mine, since, strict=True):
+            numbers = np.arange(max(first, self.head[lane] + 1 - self.slots, 0), self.head[lane] + 1)
+            for column in COLUMNS:
+                kept = torch.as_tensor(getattr(self, column)[lane])[torch.from_numpy(numbers % self.slots)]
+                chunk[f"{lane - mine[0]}.{column}"] = kept
+            chunk[f"{lane - mine[0]}.first"] = torch.tensor([numbers[0]])
+        counters = {k: getattr(self, k)[mine].tolist() for k in ("head", "oldest", "taken", "open")}
+        return chunk, counters
+
+    def load(self, run: int, chunks: Iterable[dict[str, Tensor]], counters: dict[str, list[int]]) -> None:
+        """Lay saved chunks back, oldest first; later ones correct the slots they share."""
+        mine = range(run * self.lanes, (run + 1) * self.lanes)
+        for chunk in chunks:
+            for e, lane in enumerate(mine):
+                first = int(chunk[f"{e}.first"])
+                at = torch.arange(first, first + len(chunk[f"{e}.action"])) % self.slots
+                for column in COLUMNS:
+                    torch.as_tensor(getattr(self, column)[lane])[at] = chunk[f"{e}.{column}"]
+        for e, lane in enumerate(mine):
+            for k, values in counters.items():
+                getattr(self, k)[lane] = values[e]
+            held = np.arange(max(0, self.head[lane] + 1 - self.slots), self.head[lane] + 1)
+            acted = held[self.action[lane, held % self.slots] >= 0]
+            numbers = np.arange(self.taken[lane] - len(acted), self.taken[lane])
+            self.order[lane, numbers % self.slots] = acted
+
+
+def slots_for(buffer_size: int, steps: int, lanes: int) -> int:
+    """Ring size of a lane: never more than the run can fill, where each step may end an episode."""
+    return max(min(buffer_size // lanes, 2 * (steps // lanes + 2)), 8)
+
+
+def bytes_for(spec: Spec, buffer_size: int, steps: int) -> int:
+    """Memory that a run's replay will come to hold, its final frames estimated at 2 % (pages never touched are free)."""
+    slots = min(buffer_size, int(1.02 * steps) + 64)
+    frame = int(np.prod(spec.frame)) * (1 if spec.image else 4)
+    return slots * (frame + _SIDE_BYTES)

@@ -1,0 +1,11 @@
+"""Tables and pictures of runs, from their files alone: no torch, no training code.
+
+Seeds of one environment and configuration stand together: mean and sample standard deviation of the seeds' means, and
+a curve with their range.
+"""
+
+from sacd.report.figure import curve
+from sacd.report.table import table
+from sacd.report.write import write
+
+__all__ = ["curve", "table", "write"]

@@ -1,0 +1,23 @@
+"""`sacd report`: the table on the screen, and table and picture in a folder."""
+
+from pathlib import Path
+
+from sacd.checkpoint import storage_error
+from sacd.report.figure import curve
+from sacd.report.read import find
+from sacd.report.table import table
+
+
+def write(paths: list[Path], out: Path | None) -> None:
+    """Report on all runs found at or below the paths."""
+    folders = find(paths)
+    where = out or (folders[0].path if len(folders) == 1 else Path())
+    text = table(folders)
+    print(text)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        (where / "table.md").write_text(text + "\n")
+    except OSError as error:
+        raise storage_error(error, where) from error
+    curve(folders, where / "curve.png")
+    print(f"\ntable   {(where / 'table.md').resolve()}\ncurve   {(where / 'curve.png').resolve()}")

@@ -1,0 +1,124 @@
+"""A run's folder: what lies where, who may write it, and whether it is this run at all.
+
+config.json      the configuration, with versions and git commit     metrics.jsonl    a row each log_every steps
+episodes.jsonl   a row an episode                                     evaluation.json  the final scores
+checkpoints/     the newest two                                       replay/          their replay, append-only
+model/           the trained networks                                 curve.png        the learning curve
+"""
+
+import json
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sacd.checkpoint import storage_error, write_file
+from sacd.config import Config, flag, from_dict, to_dict
+from sacd.errors import CheckpointError, LockedError, ResourceError, UsageError
+
+FREE = {"device", "threads"}  # fields that a resumed run may change: how it is computed, not what
+
+
+class RunFolder:
+    """One run on disk, held by one process at a time."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.checkpoints, self.replay, self.model = path / "checkpoints", path / "replay", path / "model"
+        self.metrics, self.episodes = path / "metrics.jsonl", path / "episodes.jsonl"
+        self.evaluation, self.curve = path / "evaluation.json", path / "curve.png"
+        self._lock = FileLock(path / "run.lock")
+
+    def check(self, config: Config) -> None:
+        """Refuse a folder that cannot hold this run. Changes nothing."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ResourceError(f"{self.path} is a file; name another folder with --run.")
+        if (self.path / "config.json").exists():
+            same_run(self.config(), config, self.path)
+        elif self.path.is_dir() and any(p.name != "run.lock" for p in self.path.iterdir()):
+            raise UsageError(f"{self.path} is not empty and holds no run; name another folder with --run.")
+
+    def claim(self, config: Config) -> None:
+        """Make the folder if it is not there, and hold it against other processes."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+            (self.path / "run.pid").write_text(f"{os.getpid()} on {platform.node()}\n")
+            if not (self.path / "config.json").exists():
+                record = {"config": to_dict(config), "versions": versions(), "commit": commit()}
+                write_file(self.path / "config.json", (json.dumps(record, indent=1) + "\n").encode())
+        except Timeout:
+            pid = self.path / "run.pid"
+            holder = pid.read_text().strip() if pid.exists() else "unknown"
+            raise LockedError(
+                f"{self.path} is in use by process {holder}; wait for it, or take another --run."
+            ) from None
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def release(self) -> None:
+        """Let another process have the folder."""
+        (self.path / "run.pid").unlink(missing_ok=True)
+        self._lock.release()
+
+    def config(self) -> Config:
+        """The configuration in the folder."""
+        return from_dict(self.record()["config"])
+
+    def record(self) -> dict[str, Any]:
+        """config.json: configuration, versions, commit."""
+        return read_json(self.path / "config.json", "is no run's folder: it has no readable config.json")
+
+    def finished(self) -> bool:
+        """Whether the run was trained and evaluated to its end."""
+        return self.evaluation.exists()
+
+    def saved_steps(self) -> list[Path]:
+        """Checkpoint folders, newest first."""
+        return sorted(self.checkpoints.glob("step_*"), reverse=True) if self.checkpoints.exists() else []
+
+
+def read_json(path: Path, complaint: str) -> dict[str, Any]:
+    """A JSON object of a run, or a sentence."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path.parent} {complaint}.") from error
+
+
+def same_run(there: Config, asked: Config, path: Path) -> None:
+    """Refuse a folder whose configuration differs, naming the differences."""
+    a, b = to_dict(there), to_dict(asked)
+    differences = [f"{flag(k)} {a[k]} there, {b[k]} asked" for k in a if a[k] != b[k] and k not in FREE]
+    if differences:
+        raise UsageError(
+            f"{path} holds another run ({'; '.join(differences)}). Take another --run, or the same values."
+        )
+
+
+def versions() -> dict[str, str]:
+    """What the run's numbers may depend on."""
+    names = ("sacd", "torch", "numpy", "gymnasium", "ale-py")
+    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def commit() -> str:
+    """The git commit of the source, `-dirty` with uncommitted changes; unknown where the source is not in git."""
+    here = Path(__file__)
+    try:
+        git = ["git", "-C", str(here.parent)]
+        subprocess.run([*git, "ls-files", "--error-unmatch", here.name], capture_output=True, timeout=5, check=True)
+        describe = [*git, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        return subprocess.run(describe, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"

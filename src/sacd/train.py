@@ -1,0 +1,125 @@
+"""The loop: act, step, learn, log, save. It knows no algorithm, and one run is a fleet of one.
+
+A turn's actions are under way in the emulators while the networks learn from what came before them; that is the order of
+the author's code too, so the overlap changes nothing. Five owners hold all that changes: agent state, replay, pool,
+clock and log; a checkpoint is their five shares.
+"""
+
+from typing import Any, Protocol
+
+import torch
+
+from sacd import checkpoint, engine, heads, memory, rng
+from sacd.agents import AGENTS
+from sacd.agents.sac import SAC
+from sacd.clock import Clock
+from sacd.config import Config, check_entropy
+from sacd.envs.pool import Pool
+from sacd.errors import Interrupted
+from sacd.log import RunLog
+from sacd.replay import Replay, slots_for
+from sacd.runs import RunFolder
+from sacd.saved import Saved
+from sacd.signals import Stop
+
+MODEL = ("actor.", "critics.", "log_alpha")  # what of the state is the trained model
+
+
+class Watcher(Protocol):
+    """Somebody who looks on: the progress bar, or nobody."""
+
+    def note(self, text: str) -> None: ...
+    def step(self, step: int, rows: list[dict[str, Any]]) -> None: ...
+
+
+class Training:
+    """Runs that share a configuration but for their seeds, trained in lockstep; one folder each."""
+
+    def __init__(self, config: Config, seeds: list[int], folders: list[RunFolder], watcher: Watcher):
+        self.config, self.seeds, self.folders, self.watcher = config, seeds, folders, watcher
+        self.device = engine.device(config.device)
+        self.pool = Pool(config, seeds, config.n_envs)
+        spec = self.pool.spec
+        check_entropy(config, spec.actions)
+        self.agent: SAC = AGENTS["sac"](spec, config)
+        memory.check(spec, config, len(seeds), self.agent.net.parameters())
+        keys = torch.tensor(seeds, device=self.device)
+        self.state = self.agent.init(keys)
+        slots = slots_for(config.buffer_size, config.steps, config.n_envs)
+        self.replay = Replay(spec, len(seeds), config.n_envs, slots, config.n_step, config.gamma)
+        self.clock = Clock(config)
+        row = config.log_every / config.train_freq * config.gradient_steps
+        self.logs = [RunLog(f.metrics, f.episodes, row, self.agent.max_entropy) for f in folders]
+        self.acting = rng.Stream(keys, "act", config.n_envs)
+        self.picking = rng.Stream(keys, "batch", config.batch_size)
+        self.guessing = rng.Stream(keys, "target", config.batch_size)
+        self.saved = Saved(folders, self.state, self.replay, self.pool, self.clock, self.logs)
+
+    def run(self, stop: Stop) -> None:
+        """Train to the end, from the newest checkpoint if there is one."""
+        clock, config = self.clock, self.config
+        for text in self.saved.restore():
+            self.watcher.note(text)
+        for log in self.logs:
+            log.start_clock(clock.step)
+        while not clock.done:
+            self._turn()
+            if clock.passed(config.log_every) or clock.done:
+                rows = [log.write_row(clock.step, clock.updates) for log in self.logs]
+                self.watcher.step(clock.step, rows)
+            if clock.passed(config.save_every) or clock.done:
+                self.pool.checkpoint_passed()
+                self.saved.save()
+            elif stop.requested:
+                self.saved.save()
+            if stop.requested and not clock.done:
+                raise Interrupted(
+                    f"stopped at step {clock.step}, saved; the same command goes on from there.", stop.code
+                )
+        for r, folder in enumerate(self.folders):
+            model = {k: t[r].cpu() for k, t in self.state.tensors().items() if k.startswith(MODEL)}
+            checkpoint.write(folder.model, model, {"step": clock.step})
+
+    def close(self) -> None:
+        """Let emulators and files go."""
+        self.pool.close()
+        for log in self.logs:
+            log.close()
+
+    def _turn(self) -> None:
+        """One step in every lane, and the learning that is due with it."""
+        u = self.acting.at(self.clock.turn)
+        if self.clock.warm:
+            action = self.agent.act(self.state, self._obs(), u)
+        else:
+            action = heads.uniform(u, self.agent.spec.actions)
+        chosen = action.cpu().numpy().ravel()
+        self.pool.send(chosen)
+        self._learn()
+        step, episodes = self.pool.recv()
+        self.replay.add(chosen, step)
+        self.clock.tick()
+        for episode in episodes:
+            run, lane = divmod(episode.lane, self.config.n_envs)
+            self.logs[run].episode(self.clock.step, episode, lane)
+
+    def _learn(self) -> None:
+        """The gradient steps of this turn, and the targets' move."""
+        clock = self.clock
+        due = clock.updates_due()
+        if due and self.replay.size().min() == 0:  # n-step rewards are still outstanding
+            due = 0
+        for _ in range(due):
+            batch = self.replay.sample(self.picking.at(clock.updates), self.config.clip_reward)
+            out = self.agent.update(self.state, batch, self.guessing.at(clock.updates), clock.fraction)
+            clock.updates += 1
+            if self.config.target_update_interval == 0:
+                self.agent.move_targets(self.state)
+            if self.logs[0].wants(clock.updates):
+                for r, log in enumerate(self.logs):
+                    log.update(out, r)
+        if clock.targets_due():
+            self.agent.move_targets(self.state)
+
+    def _obs(self) -> torch.Tensor:
+        return self.replay.observe().to(self.device)
