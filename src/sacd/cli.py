@@ -15,7 +15,10 @@ from typing import Any, NoReturn
 from sacd import __version__, config
 from sacd.errors import CheckpointError, SacdError, UsageError, nearest
 
-EXIT_CODES = "exit codes: 0 done, 2 usage, 3 environment, 4 checkpoint, 5 resources, 6 diverged, 7 run in use, 75 interrupted and saved, 130 Ctrl-C"
+EXIT_CODES = (
+    "exit codes: 0 done, 2 usage, 3 environment, 4 checkpoint, 5 resources, 6 diverged, 7 run in use, "
+    "75 interrupted and saved, 130 Ctrl-C"
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -62,7 +65,7 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
         limits = f"; {meta['low']:g} to {meta['high']:g}" if meta["low"] is not None and meta["high"] < 1e9 else ""
         choices = f"; one of {', '.join(meta['choices'])}" if meta["choices"] else ""
         text = f"{meta['doc']} (default {shown if shown != '' else 'none'}{limits}{choices})".replace("%", "%%")
-        kind = {"nargs": "?"} if isinstance(default, bool) else {"metavar": name.upper()}
+        kind: dict[str, Any] = {"nargs": "?"} if isinstance(default, bool) else {"metavar": name.upper()}
         group.add_argument(*flags, dest=name, action=Field, default=argparse.SUPPRESS, help=text, **kind)
 
 

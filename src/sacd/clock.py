@@ -36,7 +36,7 @@ class Clock:
         return self.step >= self.config.learning_starts
 
     def updates_due(self) -> int:
-        """Gradient steps of this turn: gradient_steps for each step number > learning_starts that train_freq divides."""
+        """Gradient steps of this turn: gradient_steps for each number > learning_starts that train_freq divides."""
         return self._learning(self.config.train_freq) * self.config.gradient_steps
 
     def targets_due(self) -> bool:

@@ -97,7 +97,7 @@ class Config:
 
 
 FIELDS: dict[str, Field] = {f.name: f for f in fields(Config)}
-_TYPES = get_type_hints(Config)
+_TYPES: dict[str, Any] = get_type_hints(Config)
 
 PRESETS: dict[str, dict[str, Any]] = {
     # The paper's text: Algorithm 1, equations 10-12 and the appendix table are the defaults above.
@@ -177,7 +177,7 @@ def from_dict(values: dict[str, Any]) -> Config:
     for key in values:
         if key not in FIELDS:
             raise UsageError(f"unknown field '{key}'.{nearest(key, FIELDS)} 'sacd train --help' lists all fields.")
-    known = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     config = Config(**known)
     validate(config)
     return config

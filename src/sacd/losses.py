@@ -20,7 +20,7 @@ _MASKED = -1e30  # finite, so that it may meet a zero probability
 
 
 def log_policy(logits: Tensor, mask: Tensor | None = None) -> Tensor:
-    """log pi (…, A), safe for any finite logits. `mask` is True where an action is allowed; others get log p = -1e30."""
+    """log pi (…, A), safe for any finite logits. Where `mask` is False an action is not allowed: log p = -1e30."""
     if mask is None:
         return torch.log_softmax(logits, -1)
     return torch.log_softmax(logits.masked_fill(~mask, _MASKED), -1).masked_fill(~mask, _MASKED)

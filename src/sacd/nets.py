@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sacd import kernels, rng
+from sacd import kernels
 from sacd.config import Config
 from sacd.errors import EnvError
 from sacd.types import Spec
@@ -36,7 +36,7 @@ _APPLY: dict[str, Callable[[Tensor], Tensor]] = {
 }
 _ADJOINT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # from the gradient and the activation's output
     "relu": lambda g, y: torch.ops.aten.threshold_backward(g, y, 0),
-    "tanh": lambda g, y: torch.ops.aten.tanh_backward(g, y),
+    "tanh": torch.ops.aten.tanh_backward,
     "elu": lambda g, y: torch.ops.aten.elu_backward(g, 1.0, 1.0, 1.0, True, y),
     "none": lambda g, y: g,
 }
@@ -44,7 +44,7 @@ _ADJOINT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # from the gradient
 
 @dataclass(frozen=True)
 class Conv:
-    """A strided convolution over (B, H, W, C), computed in its dense form (kernels.py). `frames` > 0: the input is pixels."""
+    """A strided convolution over (B, H, W, C), in its dense form (kernels.py). `frames` > 0: the input is pixels."""
 
     inputs: int
     outputs: int
@@ -122,10 +122,9 @@ class Weights:
     def __init__(self, layers: tuple[Layer, ...], tensors: dict[str, Tensor]):
         self.layers, self.tensors = layers, tensors
         self.runs, self.copies = next(iter(tensors.values())).shape[:2]
-        flat, pairs = self.split(tensors), 2 * len(self.layers)
-        self.nets = [
-            list(zip(flat[i::2][: pairs // 2], flat[i + 1 :: 2][: pairs // 2])) for i in range(0, len(flat), pairs)
-        ]
+        flat, each = self.split(tensors), len(self.layers)
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))  # weight and bias
+        self.nets = [pairs[i : i + each] for i in range(0, len(pairs), each)]
         self.packed: list[list[Packed]] = [self._pack(pairs) for pairs in self.nets]
         self._stale = [i for i, (w, _) in enumerate(self.nets[0]) if self.packed[0][i][0] is not w]
 
@@ -177,7 +176,7 @@ class Net:
         return self._join(weights, [self._forward(p, x[i // weights.copies])[0] for i, p in enumerate(weights.packed)])
 
     def vjp(self, weights: Weights, x: Tensor) -> tuple[Tensor, Callable[[Tensor], list[Tensor]]]:
-        """Outputs as `__call__`, and the pull-back: output gradients to weight gradients, ordered as `Weights.split`."""
+        """Outputs as `__call__`, and the pull-back from output gradients to weight gradients, as `Weights.split`."""
         done = [self._forward(p, x[i // weights.copies]) for i, p in enumerate(weights.packed)]
 
         def pull(grad: Tensor) -> list[Tensor]:
@@ -227,28 +226,3 @@ def build(spec: Spec, config: Config) -> Net:
     if h < 1 or w < 1:
         raise EnvError(f"images of {spec.frame[0]}x{spec.frame[1]} are too small for the Nature CNN; it needs 36x36.")
     return Net((*layers, Dense(h * w * channels, 512, "relu", dtype), Dense(512, spec.actions)), True)
-
-
-def init(net: Net, seeds: Tensor, names: Sequence[str], scheme: str) -> dict[str, Tensor]:
-    """First weights (R, K, …), one stream a copy in `names`. Equal names give equal weights.
-
-    He: normal with gain sqrt 2 over fan-in on every weight, heads included; biases and scheme `torch` are uniform
-    within 1 / sqrt(fan-in), torch's default for both.
-    """
-    found = {}
-    for i, layer in enumerate(net.layers):
-        fan_in, size = math.prod(layer.shape[1:]), math.prod(layer.shape)
-        zero, bound = torch.zeros(1, dtype=torch.int64, device=seeds.device), fan_in**-0.5
-        weights, biases = [], []
-        for name in names:
-            label = f"init/{name}/{i}"
-            if scheme == "he":
-                w = rng.normal(seeds, f"{label}/weight", size) * math.sqrt(2.0 / fan_in)
-            else:
-                w = (rng.uniform(seeds, f"{label}/weight", zero, size)[:, 0] * 2 - 1) * bound
-            b = (rng.uniform(seeds, f"{label}/bias", zero, layer.shape[0])[:, 0] * 2 - 1) * bound
-            weights.append(w.view(-1, *layer.shape))
-            biases.append(b)
-        found[f"{i}.weight"] = torch.stack(weights, 1).float().contiguous()
-        found[f"{i}.bias"] = torch.stack(biases, 1).float().contiguous()
-    return found

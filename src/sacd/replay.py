@@ -190,7 +190,7 @@ def slots_for(buffer_size: int, steps: int, lanes: int) -> int:
 
 
 def bytes_for(spec: Spec, buffer_size: int, steps: int) -> int:
-    """Memory that a run's replay will come to hold, its final frames estimated at 2 % (pages never touched are free)."""
+    """Memory that a run's replay will come to hold, final frames taken as 2 %; pages never touched are free."""
     slots = min(buffer_size, int(1.02 * steps) + 64)
     frame = int(np.prod(spec.frame)) * (1 if spec.image else 4)
     return slots * (frame + _SIDE_BYTES)

@@ -62,8 +62,8 @@ class Saved:
             self.replay.cut(lane, self.pool.frame[lane])
         if lost:
             notes.append(
-                "the environment does not repeat itself from its seed: the episodes under way were cut, and this run is "
-                "not bit for bit the one that was interrupted."
+                "the environment does not repeat itself from its seed: the episodes under way were cut, and this run "
+                "is not bit for bit the one that was interrupted."
             )
         return [*notes, f"resumed at step {self.clock.step}.", *_changes(found[0][1])]
 

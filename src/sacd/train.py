@@ -1,7 +1,7 @@
 """The loop: act, step, learn, log, save. It knows no algorithm, and one run is a fleet of one.
 
-A turn's actions are under way in the emulators while the networks learn from what came before them; that is the order of
-the author's code too, so the overlap changes nothing. Five owners hold all that changes: agent state, replay, pool,
+A turn's actions are under way in the emulators while the networks learn from what came before them; that is the order
+of the author's code too, so the overlap changes nothing. Five owners hold all that changes: agent state, replay, pool,
 clock and log; a checkpoint is their five shares.
 """
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sacd import heads, losses, nets, schedules
 from sacd.config import Config
+from sacd.init import first_weights
 from sacd.nets import Weights
 from sacd.optim import Adam
 from sacd.types import Batch, Out, Spec
@@ -63,8 +64,8 @@ class SAC:
         """First state of the runs with these seeds (R,)."""
         config, net = self.config, self.net
         names = ("critic0", "critic1")
-        actor = Weights(net.layers, nets.init(net, seeds, ["critic0" if config.tie_init else "actor"], config.init))
-        critics = Weights(net.layers, nets.init(net, seeds, names, config.init))
+        actor = Weights(net.layers, first_weights(net, seeds, ["critic0" if config.tie_init else "actor"], config.init))
+        critics = Weights(net.layers, first_weights(net, seeds, names, config.init))
         targets = Weights(net.layers, {k: t.clone() for k, t in critics.tensors.items()})
         log_alpha = torch.full(seeds.shape, math.log(config.alpha_init), device=seeds.device)
         adams = {

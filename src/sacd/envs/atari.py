@@ -41,7 +41,7 @@ class AtariLanes:
             life_loss_info=config.life_loss == "terminal",
             reward_clipping=False,
         )
-        self.spec = Spec((84, 84), True, config.stack, int(self.env.single_action_space.n))
+        self.spec = Spec((84, 84), True, config.stack, len(self.env.ale.get_action_set()))
 
     def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
         """Start the lanes in `seeds` anew; the frames of all lanes."""

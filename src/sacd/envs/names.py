@@ -68,6 +68,5 @@ def resolve(name: str) -> str:
     if not name:
         raise UsageError("name an environment: sacd train Pong, or any Gymnasium id such as CartPole-v1.")
     known = [*games, *(i for i in gym.registry if not i.startswith(("ALE/", "phys2d/", "tabular/", "GymV")))]
-    raise UsageError(
-        f"unknown environment '{name}'.{nearest(name, known) or ' Games go by name (Pong), others by Gymnasium id (CartPole-v1).'}"
-    )
+    hint = nearest(name, known) or " Games go by name (Pong), others by Gymnasium id (CartPole-v1)."
+    raise UsageError(f"unknown environment '{name}'.{hint}")

@@ -1,8 +1,8 @@
 """The emulators of a fleet: R runs of E lanes of one environment, with scores, and exact resume by replayed actions.
 
 A lane's state is its last seeded reset and the actions since: emulator snapshots are not exact (docs/design.md), this
-is. To keep the record short a lane is reseeded at its first episode end after a checkpoint of the regular cadence, never
-after an extra one, so that an interruption changes nothing.
+is. To keep the record short a lane is reseeded at its first episode end after a checkpoint of the regular cadence,
+never after an extra one, so that an interruption changes nothing.
 """
 
 import hashlib

@@ -39,4 +39,4 @@ class Catch(gym.Env):
         return cells.repeat(PIXELS, 0).repeat(PIXELS, 1)
 
 
-gym.register("sacd/Catch-v0", entry_point=Catch)
+gym.register("sacd/Catch-v0", entry_point="sacd.envs.toy:Catch")

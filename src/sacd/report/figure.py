@@ -57,9 +57,13 @@ def _draw(axes: list[Axes], runs: list[Run], colour: str) -> None:
                      label=f"evaluated, {policy}" if means else None)  # fmt: skip
     for ax, key in ((axes[1], "entropy_share"), (axes[2], "alpha")):
         rows = [[(m["step"], m[key]) for m in r.metrics if key in m] for r in runs]
-        lines = [np.interp(grid, *np.array(row).T.tolist(), left=np.nan, right=np.nan) for row in rows if row]
+        lines = [_on_grid(grid, np.array(row)) for row in rows if row]
         if lines:
             _band(ax, grid, np.array(lines), colour, None)
+
+
+def _on_grid(grid: np.ndarray, row: np.ndarray) -> np.ndarray:
+    return np.interp(grid, row[:, 0], row[:, 1], left=np.nan, right=np.nan)
 
 
 def _band(ax: Axes, x: np.ndarray, lines: np.ndarray, colour: str, label: str | None) -> None:
