@@ -37,9 +37,8 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, word: str) -> NoReturn:
         """An option that this command does not have."""
         known = [o for a in self._actions for o in a.option_strings if "_" not in o]
-        raise UsageError(
-            f"unknown option {word}.{nearest(word.split('=', maxsplit=1)[0], known)} See '{self.prog} --help'."
-        )
+        hint = nearest(word.split("=", maxsplit=1)[0], known)
+        raise UsageError(f"unknown option {word}.{hint} See '{self.prog} --help'.")
 
 
 class Field(argparse.Action):

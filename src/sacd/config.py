@@ -152,7 +152,8 @@ def convert(name: str, text: str) -> Any:
     try:
         if get_args(kind):
             return tuple(steps_number(part) for part in text.replace(",", " ").split())
-        return {int: steps_number, float: float, bool: _switch, str: str}[kind](text)
+        parse: Any = {int: steps_number, float: float, bool: _switch, str: str}[kind]
+        return parse(text)
     except (ValueError, KeyError, OverflowError):
         wanted = {int: "a whole number (100k and 1e5 are understood)", float: "a number", bool: "true or false"}
         raise UsageError(

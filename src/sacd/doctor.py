@@ -24,7 +24,7 @@ def examine() -> None:
         "sacd": f"{found['sacd']}, commit {runs.commit()}",
         "versions": ", ".join(f"{k} {v}" for k, v in found.items() if k != "sacd"),
         "processor": f"{processor()}, {engine.cores()} cores for this process, {torch.get_num_threads()} threads",
-        "memory": f"{memory.free_memory() / 1e9:.1f} GB free; an Atari run takes about 1.5 GB at 100k steps, 8 GB at 1M",
+        "memory": f"{memory.free_memory() / 1e9:.1f} GB free; an Atari run takes some 1.5 GB at 100k steps, 8 GB at 1M",
         "disk": f"{shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here; a run takes about 0.2 GB",
         "Atari": f"{games} of the paper's {len(names.PAPER_GAMES)} games are installed",
         "device": f"cuda ({', '.join(gpus)})"

@@ -1,6 +1,7 @@
 """What a run says while it runs: rows to metrics.jsonl and episodes.jsonl, and a line of numbers for people.
 
-Updates leave tensors; a sample of them is reduced and brought to the host, and written when a row is due. Files are only ever appended to; a resumed run first cuts them back to the length its checkpoint remembers.
+Updates leave tensors; a sample of them is reduced and brought to the host, and written when a row is due. Files
+are only ever appended to; a resumed run first cuts them back to the length its checkpoint remembers.
 """
 
 import json
