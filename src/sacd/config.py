@@ -73,7 +73,7 @@ class Config:
     max_pool: bool = opt(False, "pixel-wise maximum of the last two frames (Atari)")
     sticky: float = opt(0.0, "chance that the emulator repeats the last action", 0.0, 1.0)
     full_actions: bool = opt(False, "all 18 actions instead of the game's own (Atari)")
-    noop_max: int = opt(30, "upper bound of random no-op frames at a start (Atari)", 0, 1000)
+    noop_max: int = opt(30, "random no-op frames at a start: 0 to this many (Atari)", 0, 1000)
     fire_reset: bool = opt(True, "press FIRE at a start where the game has it (Atari)")
     life_loss: str = opt(
         "terminal",

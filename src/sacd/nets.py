@@ -9,7 +9,7 @@ the same bits as run r alone.
 autograd on the small outputs only. No gradient is taken with respect to observations.
 
 Deliberate: pixels enter as whole numbers 0…255 (exact in bf16) and the 1/255 is folded into the first kernel; the last
-layer is float32 always.
+layer, and a first layer over vectors, are float32 always.
 """
 
 import math
@@ -216,7 +216,8 @@ def build(spec: Spec, config: Config) -> Net:
         raise EnvError(f"--torso {torso} does not fit observations of shape {spec.obs}; take --torso {fits} or auto.")
     if not spec.image:
         sizes = (math.prod(spec.obs), *config.hidden)
-        hidden = [Dense(i, o, config.activation, dtype) for i, o in pairwise(sizes)]
+        kinds = (torch.float32, *[dtype] * (len(sizes) - 2))  # vectors enter as they are: few numbers, of any size
+        hidden = [Dense(i, o, config.activation, kind) for (i, o), kind in zip(pairwise(sizes), kinds, strict=True)]
         return Net((*hidden, Dense(sizes[-1], spec.actions)), False)
     h, w = spec.frame[:2]
     channels, layers = spec.stack * math.prod(spec.frame[2:]), []

@@ -35,7 +35,7 @@ class AtariLanes:
             stack_num=1,
             frameskip=config.frame_skip,
             maxpool=config.max_pool,
-            noop_max=config.noop_max,
+            noop_max=config.noop_max + 1,  # ALE draws below it
             use_fire_reset=config.fire_reset,
             episodic_life=config.life_loss == "reset",
             life_loss_info=config.life_loss == "terminal",
