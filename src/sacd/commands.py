@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sacd import checkpoint, evaluate, memory, report
+from sacd import checkpoint, engine, evaluate, memory, report
 from sacd.agents.sac import SAC, State
 from sacd.checkpoint import write_file
 from sacd.config import Config
@@ -121,6 +121,7 @@ def load(config: Config, folder: RunFolder) -> tuple[SAC, State, int]:
             wrong.append(str(error))
             continue
         lanes = make_lanes(config, 1)
+        engine.pin(config.threads, lanes.spec.image)
         agent = SAC(lanes.spec, config)
         lanes.close()
         state = agent.init(torch.tensor([config.seed]))

@@ -91,7 +91,7 @@ class Config:
     # execution
     device: str = opt("auto", "auto, cpu or cuda")
     precision: str = opt("fp32", "of the networks' inner layers; weights stay fp32", choices=("fp32", "bf16"))
-    threads: int = opt(0, "CPU threads for learning; 0: all cores", 0, 1024)
+    threads: int = opt(0, "CPU threads for learning; 0: all cores for images, one for vectors", 0, 1024)
     log_every: int = opt(1000, "agent steps between rows of metrics.jsonl", 1, 10**9)
     save_every: int = opt(10_000, "agent steps between checkpoints", 1, 10**9)
 

@@ -145,8 +145,8 @@ class Weights:
 
     def move_towards(self, other: "Weights", tau: float) -> None:
         """Targets: Polyak averaging, or a hard copy at tau = 1."""
-        for mine, theirs in zip(self.tensors.values(), other.tensors.values(), strict=True):
-            mine.lerp_(theirs, tau) if tau < 1 else mine.copy_(theirs)
+        mine, theirs = list(self.tensors.values()), list(other.tensors.values())
+        torch._foreach_lerp_(mine, theirs, tau) if tau < 1 else torch._foreach_copy_(mine, theirs)
         self.refresh()
 
 

@@ -45,7 +45,7 @@ class Replay:
         self.oldest = np.zeros(count, np.int64)  # the first transition whose stack is whole
         self.taken = np.zeros(count, np.int64)  # transitions so far
         self.open = np.zeros(count, np.int64)  # transitions since a return closed: their n steps may be missing
-        self._lane = np.arange(count)
+        self._lane, self._run = np.arange(count), np.arange(runs)[:, None]
         self._frames = self.frame.numpy()
         self._reach = spec.stack - 1 if spec.image else 0
 
@@ -92,15 +92,16 @@ class Replay:
 
     def sample(self, u: Tensor, clip_reward: bool) -> Batch:
         """Transitions at uniforms u (R, B) in [0, 1)."""
-        lane, slot = self._find(u.numpy())
+        lane, slot = self._find(u.cpu().numpy())
         reward, discount, after = self._returns(lane, slot, clip_reward)
-        shape = (self.runs, -1)
+        shape = tuple(u.shape)
+        obs, next_obs = self._stack(np.concatenate((lane, lane)), np.concatenate((slot, after))).view(2, *shape, *self.spec.obs)
         return Batch(
-            self._stack(lane, slot).view(*shape, *self.spec.obs),
+            obs,
             torch.from_numpy(self.action[lane, slot % self.slots].astype(np.int64)).view(shape),
             torch.from_numpy(reward).view(shape),
             torch.from_numpy(discount).view(shape),
-            self._stack(lane, after).view(*shape, *self.spec.obs),
+            next_obs,
         )
 
     def _write(self, lanes: NDArray, frame: NDArray, age: NDArray) -> None:
@@ -124,13 +125,14 @@ class Replay:
 
     def _find(self, u: NDArray) -> tuple[NDArray, NDArray]:
         """Lane and slot (R*B,) of the transitions at uniforms u (R, B)."""
-        reached = self._spans().cumsum(1)  # (R, E)
+        spans = self._spans()
+        reached = spans.cumsum(1)  # (R, E)
         index = (u * reached[:, -1:]).astype(np.int64)  # (R, B)
-        lane = (index[:, :, None] >= reached[:, None, :]).sum(-1)
-        before = np.where(lane > 0, np.take_along_axis(reached, np.maximum(lane - 1, 0), 1), 0)
-        lane += np.arange(self.runs)[:, None] * self.lanes
-        number = (self.oldest[lane] + index - before).ravel()
-        return lane.ravel(), self.order[lane.ravel(), number % self.slots]
+        lane = (index[:, :, None] >= reached[:, None, :]).sum(-1) + self._run * self.lanes
+        before = (reached - spans).ravel()  # transitions in the run's earlier lanes
+        number = self.oldest[lane] + index - before[lane]
+        lane = lane.ravel()
+        return lane, self.order[lane, number.ravel() % self.slots]
 
     def _returns(self, lane: NDArray, slot: NDArray, clip: bool) -> tuple[NDArray, NDArray, NDArray]:
         """n-step reward, discount, and the slot to bootstrap from."""

@@ -64,7 +64,7 @@ class Stream:
     The block is a cache of a pure function: dropping it changes nothing.
     """
 
-    def __init__(self, seeds: Tensor, name: str, width: int, block: int = 128):
+    def __init__(self, seeds: Tensor, name: str, width: int, block: int = 512):
         self.seeds, self.name, self.width, self.block = seeds, name, width, block
         self._number, self._drawn = -1, torch.empty(0)
 

@@ -40,6 +40,7 @@ class Training:
         self.device = engine.device(config.device)
         self.pool = Pool(config, seeds, config.n_envs)
         spec = self.pool.spec
+        engine.pin(config.threads, spec.image)
         check_entropy(config, spec.actions)
         self.agent: SAC = AGENTS["sac"](spec, config)
         memory.check(spec, config, len(seeds), self.agent.net.parameters())
@@ -111,7 +112,8 @@ class Training:
             due = 0
         for _ in range(due):
             batch = self.replay.sample(self.picking.at(clock.updates), self.config.clip_reward)
-            out = self.agent.update(self.state, batch, self.guessing.at(clock.updates), clock.fraction)
+            guess = self.guessing.at(clock.updates) if self.config.target_value == "sampled" else None
+            out = self.agent.update(self.state, batch, guess, clock.fraction)
             clock.updates += 1
             if self.config.target_update_interval == 0:
                 self.agent.move_targets(self.state)

@@ -85,8 +85,8 @@ class SAC:
         return heads.sample(self.logits(state, obs), u)
 
     @torch.no_grad()
-    def update(self, state: State, batch: Batch, u: Tensor, fraction: float) -> Out:
-        """One gradient step of every run. `u` (R, B) is noise for a sampled target; `fraction` of the run is done."""
+    def update(self, state: State, batch: Batch, u: Tensor | None, fraction: float) -> Out:
+        """One gradient step of every run. `fraction` of the run is done; `u` (R, B) is noise for a sampled target."""
         c, net, size = self.config, self.net, batch.action.shape[1]
         alpha = self.alpha(state, fraction)[:, None, None]  # (R, 1, 1)
         obs = net.prepare(batch.obs)
@@ -130,12 +130,13 @@ class SAC:
         return schedules.value(self.config.target_entropy_ratio, fraction) * self.max_entropy
 
     @torch.no_grad()
-    def _target(self, state: State, batch: Batch, alpha: Tensor, u: Tensor) -> Tensor:
+    def _target(self, state: State, batch: Batch, alpha: Tensor, u: Tensor | None) -> Tensor:
         """The right side of eq. 4 with the smaller of the target critics: (R, B)."""
         obs = self.net.prepare(batch.next_obs)
         logits = self.net(state.actor, obs)[:, 0]
         log_pi, q = losses.log_policy(logits), self.net(state.targets, obs).amin(1)
         if self.config.target_value == "sampled":
+            assert u is not None
             value = losses.sampled_soft_value(log_pi, q, alpha, heads.sample(logits, u))
         else:
             value = losses.soft_value(log_pi, q, alpha)

@@ -31,7 +31,7 @@ class GymLanes:
         kind = AsyncVectorEnv if config.async_envs else SyncVectorEnv
         try:
             makers = [partial(make_one, config.env)] * lanes
-            self.env = kind(makers, autoreset_mode=AutoresetMode.DISABLED)
+            self.env = kind(makers, autoreset_mode=AutoresetMode.DISABLED, copy=False)  # `_frames` copies
         except Exception as error:
             raise EnvError(f"environment {config.env} cannot be made: {type(error).__name__}: {error}") from error
         self.spec = spec_of(config, self.env.single_observation_space, self.env.single_action_space)
