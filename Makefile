@@ -49,6 +49,7 @@ wheel: $(READY)
 	cd build && wheel/bin/python -m pytest -m "not slow" ../tests
 
 bench: $(READY)
+	$(BIN)/python bench/kernels.py
 	$(BIN)/python bench/update.py
 	$(BIN)/python bench/loop.py
 

@@ -1,6 +1,6 @@
 """One gradient step: the package's, beside the same step written the ordinary way with modules and autograd.
 
-    python bench/update.py [--rounds 20] [--threads 0]
+    python bench/update.py [--rounds 20] [--threads 0] [--plain-allocator]
 
 Prints a table with the ratio to the ordinary code and the share of the matrix-product peak that was reached, all from
 one interleaved run. Operations are counted from the layers: a backward pass counts weight and input gradients, but none
@@ -19,7 +19,10 @@ from sacd import engine
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--rounds", type=int, default=20)
 parser.add_argument("--threads", type=int, default=0)
+parser.add_argument("--plain-allocator", action="store_true", help="leave glibc's allocator as it is")
 options = parser.parse_args()
+if options.plain_allocator:
+    engine.keep_freed_memory = lambda: None
 threads = engine.prepare(options.threads)
 
 import statistics

@@ -36,9 +36,10 @@ def train_one(config: Config, preset: str, path: Path) -> None:
     _announce(training, preset, bar)
     folder.claim(config)
     try:
-        with Stop() as stop, bar:
-            training.run(stop)
-        _score(config, folder, training.agent, training.state)
+        with Stop() as stop:
+            with bar:
+                training.run(stop)
+            _score(config, folder, training, stop)
         report.curve([folder], folder.curve)
     except Exception:
         _keep_traceback(folder)
@@ -80,19 +81,19 @@ def warnings(config: Config, actions: int) -> list[str]:
     return found
 
 
-def _score(config: Config, folder: RunFolder, agent: SAC, state: State) -> None:
+def _score(config: Config, folder: RunFolder, training: Training, stop: Stop) -> None:
     """Play the final evaluation and write evaluation.json, which marks the run as finished."""
     started = time.monotonic()
     found: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
-    found |= {policy: play(config, agent, state, policy) for policy in evaluate.POLICIES}
+    found |= {p: play(config, training.agent, training.state, p, stop) for p in evaluate.POLICIES}
     found["seconds"] = round(time.monotonic() - started, 1)
     write_file(folder.evaluation, (json.dumps(found, indent=1) + "\n").encode())
 
 
-def play(config: Config, agent: SAC, state: State, policy: str) -> dict[str, Any]:
+def play(config: Config, agent: SAC, state: State, policy: str, stop: Stop) -> dict[str, Any]:
     """One policy's episodes, with progress: their summary and scores."""
     with Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
-        scores = evaluate.play(agent, state, config, 0, policy, config.eval_episodes, bar.advance)
+        scores = evaluate.play(agent, state, config, 0, policy, config.eval_episodes, bar.tick, stop)
     return {**evaluate.summary(scores), "scores": scores}
 
 
@@ -100,7 +101,8 @@ def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None
     """Play a trained run (or the newest checkpoint of one under way) and print its scores."""
     agent, state, step = load(config, folder)
     for policy in policies:
-        found = play(config, agent, state, policy)
+        with Stop() as stop:
+            found = play(config, agent, state, policy, stop)
         spread = f" (sample SD {found['std']:.4g})" if found["std"] is not None else ""
         say(
             f"{names.short(config.env)} at step {step}, {policy}: mean {found['mean']:.6g}{spread}, "

@@ -5,30 +5,29 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
+LIVE_EVERY, PLAIN_EVERY = 0.2, 10.0  # seconds: on a terminal, and elsewhere
 
 
 class Bar:
     """A bar with steps a second and time left, and the newest numbers under way."""
 
-    def __init__(self, title: str, total: int, done: int = 0, unit: str = "steps"):
+    def __init__(self, title: str, total: int, unit: str = "steps"):
         self.console = Console(stderr=True, highlight=False)
-        self.title, self.total, self.unit, self.done = title, total, unit, done
-        self.first = (time.monotonic(), done)
-        self.last = 0.0
+        self.title, self.total, self.unit, self.news = title, total, unit, ""
+        self.first: tuple[float, int] | None = None  # when and where counting began
+        self.shown = 0.0
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
-            TextColumn("{task.fields[news]}"),
+            TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[news]}"),
         )  # fmt: skip
         self.live = Progress(*columns, console=self.console) if self.console.is_terminal else None
 
     def __enter__(self) -> "Bar":
         if self.live:
             self.live.start()
-            self.task = self.live.add_task(self.title, total=self.total, completed=self.done, rate="", news="")
+            self.task = self.live.add_task(self.title, total=self.total, rate="", news="")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -39,27 +38,31 @@ class Bar:
         """A sentence that stays on the screen."""
         self._say(text)
 
-    def step(self, step: int, rows: list[dict[str, Any]]) -> None:
-        """A row of each run is new."""
-        self.advance(step, numbers(rows[0]) + (f"  ({len(rows)} runs)" if len(rows) > 1 else ""))
+    def rows(self, step: int, rows: list[dict[str, Any]]) -> None:
+        """Each run has a new row of metrics."""
+        self.news = numbers(rows[0]) + (f"  ({len(rows)} runs)" if len(rows) > 1 else "")
 
-    def advance(self, done: int, news: str = "") -> None:
-        """So much of the total is done."""
+    def tick(self, done: int) -> None:
+        """So much of the total is done; said a few times a second at most."""
         now = time.monotonic()
-        rate = (done - self.first[1]) / max(now - self.first[0], 1e-9)
-        if done == self.first[1]:
+        if self.first is None:
             self.first = (now, done)
+        if now - self.shown >= (LIVE_EVERY if self.live else PLAIN_EVERY) or done >= self.total:
+            self.shown = now
+            self._show(done, (done - self.first[1]) / max(now - self.first[0], 1e-9))
+
+    def _show(self, done: int, rate: float) -> None:
+        pace = f"{rate:.3g} {self.unit}/s" if rate else ""
         if self.live:
-            self.live.update(self.task, completed=done, rate=f"{rate:.3g} {self.unit}/s", news=news)
-        elif now - self.last >= PLAIN_EVERY or done >= self.total:
-            self.last = now
-            left = (self.total - done) / rate if rate > 0 else 0.0
-            self._say(f"{self.title}: {done}/{self.total}  {rate:.3g} {self.unit}/s  left {left:.0f} s  {news}")
+            self.live.update(self.task, completed=done, rate=pace, news=self.news)
+        else:
+            left = f"left {(self.total - done) / rate:.0f} s" if rate else ""
+            self._say("  ".join(filter(None, (f"{self.title}: {done}/{self.total}", pace, left, self.news))))
 
     def _say(self, text: str) -> None:
         try:
             self.console.print(text, markup=False, soft_wrap=True)
-        except (BrokenPipeError, OSError):  # whoever read this has gone; training goes on
+        except OSError:  # whoever read this has gone; training goes on
             self.console.quiet = True
 
 

@@ -14,6 +14,7 @@ from sacd.agents.sac import SAC, State
 from sacd.config import Config, changed
 from sacd.envs.pool import make_lanes
 from sacd.replay import Replay
+from sacd.signals import Stop
 
 POLICIES = ("greedy", "sampled")
 
@@ -26,6 +27,7 @@ def play(
     policy: str,
     episodes: int,
     tell: Callable[[int], None] = lambda n: None,
+    stop: Stop | None = None,
 ) -> list[float]:
     """Scores of `episodes` episodes of one run of the state, in order; `tell` hears how many are done."""
     count = min(config.eval_lanes, episodes)
@@ -44,6 +46,8 @@ def play(
     length, score, found = np.zeros(count, np.int64), np.zeros(count), np.full(episodes, np.nan)
     tape.start(lanes.reset({i: seed(i) for i in range(count)}, first=True))
     while np.isnan(found).any():
+        if stop is not None:
+            stop.check("in the evaluation")
         u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)])[None]  # (1, lanes, 2)
         action = choose(agent, one, tape.observe(), u, policy, config.eval_epsilon)[0].numpy()
         lanes.send(action)

@@ -95,7 +95,8 @@ class Replay:
         lane, slot = self._find(u.cpu().numpy())
         reward, discount, after = self._returns(lane, slot, clip_reward)
         shape = tuple(u.shape)
-        obs, next_obs = self._stack(np.concatenate((lane, lane)), np.concatenate((slot, after))).view(2, *shape, *self.spec.obs)
+        stacks = self._stack(np.concatenate((lane, lane)), np.concatenate((slot, after)))
+        obs, next_obs = stacks.view(2, *shape, *self.spec.obs)
         return Batch(
             obs,
             torch.from_numpy(self.action[lane, slot % self.slots].astype(np.int64)).view(shape),

@@ -4,6 +4,8 @@ import signal
 import threading
 from types import FrameType, TracebackType
 
+from sacd.errors import Interrupted
+
 INTERRUPTED, PREEMPTED = 130, 75  # exit codes: Ctrl-C, and 'saved, queue me again'
 
 
@@ -13,6 +15,11 @@ class Stop:
     def __init__(self) -> None:
         self.requested, self.code = False, 0
         self._before: dict[int, object] = {}
+
+    def check(self, where: str) -> None:
+        """Stop here if that was asked for."""
+        if self.requested:
+            raise Interrupted(f"stopped {where}, saved; the same command goes on from there.", self.code)
 
     def __enter__(self) -> "Stop":
         if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers

@@ -15,7 +15,6 @@ from sacd.agents.sac import SAC
 from sacd.clock import Clock
 from sacd.config import Config, check_entropy
 from sacd.envs.pool import Pool
-from sacd.errors import Interrupted
 from sacd.log import RunLog
 from sacd.replay import Replay, slots_for
 from sacd.runs import RunFolder
@@ -29,7 +28,8 @@ class Watcher(Protocol):
     """Somebody who looks on: the progress bar, or nobody."""
 
     def note(self, text: str) -> None: ...
-    def step(self, step: int, rows: list[dict[str, Any]]) -> None: ...
+    def tick(self, step: int) -> None: ...
+    def rows(self, step: int, rows: list[dict[str, Any]]) -> None: ...
 
 
 class Training:
@@ -65,18 +65,16 @@ class Training:
             log.start_clock(clock.step)
         while not clock.done:
             self._turn()
+            self.watcher.tick(clock.step)
             if clock.passed(config.log_every) or clock.done:
                 rows = [log.write_row(clock.step, clock.updates) for log in self.logs]
-                self.watcher.step(clock.step, rows)
+                self.watcher.rows(clock.step, rows)
             if clock.passed(config.save_every) or clock.done:
                 self.pool.checkpoint_passed()
                 self.saved.save()
             elif stop.requested:
                 self.saved.save()
-            if stop.requested and not clock.done:
-                raise Interrupted(
-                    f"stopped at step {clock.step}, saved; the same command goes on from there.", stop.code
-                )
+            stop.check(f"at step {clock.step}")
         for r, folder in enumerate(self.folders):
             model = {k: t[r].cpu() for k, t in self.state.tensors().items() if k.startswith(MODEL)}
             checkpoint.write(folder.model, model, {"step": clock.step})
