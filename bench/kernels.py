@@ -21,10 +21,10 @@ options = parser.parse_args()
 threads = engine.prepare(options.threads)
 
 import torch
-from timing import interleaved
 
 from sacd import kernels, runs
 from sacd.doctor import gemm_rate, processor
+from timing import interleaved
 
 LAYERS = {"conv1": (4, 84, 32, 8, 4), "conv2": (32, 20, 64, 4, 2), "conv3": (64, 9, 64, 3, 1)}
 
