@@ -18,8 +18,10 @@ _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # glibc's names for mallopt
 
 
 def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use; OMP_NUM_THREADS bounds them, as everywhere."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(allowed, int(asked)) if asked.isdigit() and int(asked) > 0 else allowed
 
 
 def prepare(threads: int) -> int:

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
+import sacd.envs.toy  # noqa: F401  registers this package's own worlds, in worker processes too
 from sacd.config import Config
 from sacd.errors import DivergedError, EnvError
 from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Spec, Step
