@@ -10,7 +10,7 @@ def sample(logits: Tensor, u: Tensor, mask: Tensor | None = None) -> Tensor:
     """One action (…) from logits (…, A) and uniforms u (…) in [0, 1). An action of probability zero is never drawn."""
     cumulated = log_policy(logits, mask).double().exp().cumsum(-1)
     reached = cumulated <= u.unsqueeze(-1) * cumulated[..., -1:]
-    return reached.sum(-1).clamp_(max=logits.shape[-1] - 1)
+    return reached.sum(-1)
 
 
 def greedy(logits: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -55,7 +55,8 @@ def dense_kernel_adjoint(grad: Tensor, frames: int, stride: int) -> Tensor:
     o, d, n, _ = grad.shape
     c = d // (stride**2 * frames)
     split = grad.reshape(o, frames, stride, stride, c, n, n)
-    return split.permute(0, 1, 4, 5, 2, 6, 3).reshape(o, frames * c, n * stride, n * stride)
+    moved = split.permute(0, 1, 4, 5, 2, 6, 3).reshape(o, frames * c, n * stride, n * stride)
+    return moved.contiguous()  # at stride 1 the reshape is still a view of the vendor's channels-last result
 
 
 def conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -16,11 +16,11 @@ ten times faster than recording a graph over a few hundred numbers.
 import torch
 from torch import Tensor
 
-_MASKED = -1e30  # finite, so that it may meet a zero probability
+_MASKED = -1e20  # finite, so that it may meet a zero probability, and any temperature
 
 
 def log_policy(logits: Tensor, mask: Tensor | None = None) -> Tensor:
-    """log pi (…, A), safe for any finite logits. Where `mask` is False an action is not allowed: log p = -1e30."""
+    """log pi (…, A), safe for any finite logits. Where `mask` is False an action is not allowed: log p = -1e20."""
     if mask is None:
         return torch.log_softmax(logits, -1)
     return torch.log_softmax(logits.masked_fill(~mask, _MASKED), -1).masked_fill(~mask, _MASKED)

@@ -27,6 +27,7 @@ from sacd.errors import EnvError
 from sacd.types import Spec
 
 Packed = tuple[Tensor, Tensor]
+ALIGNED = 64  # bytes: where torch's own tensors begin
 NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride of the paper's convolutions
 _APPLY: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
@@ -100,7 +101,9 @@ class Dense:
         return (self.outputs, self.inputs)
 
     def pack(self, weight: Tensor, bias: Tensor) -> Packed:
-        return weight.to(self.dtype), bias.to(self.dtype)
+        # A slice of the stack may lie where it would not lie alone, and products of unaligned memory round differently.
+        unaligned = self.inputs * self.outputs * weight.element_size() % ALIGNED != 0
+        return weight.to(self.dtype, copy=unaligned), bias.to(self.dtype)
 
     def forward(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
         x = x.flatten(1) if x.ndim > 2 else x
@@ -150,6 +153,11 @@ class Weights:
         self.refresh()
 
 
+def _aligned(x: Tensor) -> Tensor:
+    """The same numbers where a tensor of its own would lie, so that they give the same bits."""
+    return x if x.data_ptr() % ALIGNED == 0 else x.clone()
+
+
 @dataclass(frozen=True)
 class Net:
     """An architecture: what maps an observation (B, *obs) to A numbers."""
@@ -173,11 +181,15 @@ class Net:
 
     def __call__(self, weights: Weights, x: Tensor) -> Tensor:
         """Outputs (R, K, B, A) for prepared observations (R, B, …)."""
-        return self._join(weights, [self._forward(p, x[i // weights.copies])[0] for i, p in enumerate(weights.packed)])
+        runs = [_aligned(each) for each in x]
+        return self._join(
+            weights, [self._forward(p, runs[i // weights.copies])[0] for i, p in enumerate(weights.packed)]
+        )
 
     def vjp(self, weights: Weights, x: Tensor) -> tuple[Tensor, Callable[[Tensor], list[Tensor]]]:
         """Outputs as `__call__`, and the pull-back from output gradients to weight gradients, as `Weights.split`."""
-        done = [self._forward(p, x[i // weights.copies]) for i, p in enumerate(weights.packed)]
+        runs = [_aligned(each) for each in x]
+        done = [self._forward(p, runs[i // weights.copies]) for i, p in enumerate(weights.packed)]
 
         def pull(grad: Tensor) -> list[Tensor]:
             each = zip(weights.packed, done, grad.flatten(0, 1), strict=True)

@@ -23,6 +23,7 @@ class Adam:
     @torch.no_grad()
     def step(self, gradients: list[Tensor], rate: float) -> None:
         """One step for all tensors, in the order of `split`."""
+        assert all(g.is_contiguous() for g in gradients), "the fused step reads memory in order, whatever the strides"
         self._count += 1
         torch._fused_adam_(  # what torch.optim.Adam(fused=True) calls, without its bookkeeping for each tensor
             self._values, gradients, self._firsts, self._seconds, [], [self._count] * len(gradients),
