@@ -29,7 +29,7 @@ quick: $(READY)
 	$(BIN)/sacd train CartPole-v1 --preset classic --seed $(SEED) $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --durations 5 $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -46,7 +46,7 @@ wheel: $(READY)
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 	$(PYTHON) -m venv --without-pip build/wheel
 	$(BIN)/python -m pip --python build/wheel/bin/python install --quiet --constraint constraints.txt "$$(ls dist/*.whl)[dev]"
-	cd build && wheel/bin/python -m pytest -m "not slow" ../tests
+	cd build && OMP_NUM_THREADS=1 wheel/bin/python -m pytest --numprocesses auto -m "not slow" ../tests
 
 bench: $(READY)
 	$(BIN)/python bench/kernels.py

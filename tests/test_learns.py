@@ -44,23 +44,23 @@ def learn(env: str, folder: Path, **fields) -> dict[str, list[float]]:
 
 @pytest.mark.slow
 def test_cartpole_is_learned(tmp_path: Path) -> None:
-    """Balances for 300 of 500 steps and more, greedy and sampled alike, after 12,000 steps; random play gets 22."""
-    scores = learn("CartPole-v1", tmp_path, steps=12_000)
+    """Balances for 300 of 500 steps and more, greedy and sampled alike, after 15,000 steps; random play gets 22."""
+    scores = learn("CartPole-v1", tmp_path, steps=15_000)
     assert min(scores["greedy"]) > 300, scores
     assert min(scores["sampled"]) > 300, scores
 
 
 @pytest.mark.slow
 def test_acrobot_is_learned(tmp_path: Path) -> None:
-    """Swings up in under 130 steps; random play hardly ever does within 500, so it needs a longer look around first."""
-    scores = learn("Acrobot-v1", tmp_path, steps=12_000, learning_starts=5000)
+    """Swings up in under 130 steps; random play hardly ever does within 500, so it looks around for longer first."""
+    scores = learn("Acrobot-v1", tmp_path, steps=15_000, learning_starts=9000)
     assert min(scores["greedy"]) > -130, scores
     assert min(scores["sampled"]) > -130, scores
 
 
 @pytest.mark.slow
 def test_a_pixel_world_is_learned(tmp_path: Path) -> None:
-    """Catches nine balls of ten and more from pixels alone, with the paper's convolutions; random play catches a third."""
-    scores = learn("sacd/Catch-v0", tmp_path, steps=3000, stack=2)
+    """Catches nine balls of ten from pixels alone, with the paper's convolutions; random play catches a third."""
+    scores = learn("sacd/Catch-v0", tmp_path, steps=2500, stack=2)
     assert min(scores["greedy"]) > 0.8, scores
     assert min(scores["sampled"]) > 0.8, scores

@@ -35,7 +35,7 @@ def write(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any], files
         part.mkdir(parents=True)
         write_file(part / TENSORS, data)
         manifest = {"format": FORMAT, **facts, "files": {TENSORS: fingerprint(data), **(files or {})}}
-        write_file(part / MANIFEST, json.dumps(manifest, indent=1, allow_nan=False).encode())
+        write_file(part / MANIFEST, json.dumps(manifest | {"seal": seal(manifest)}, indent=1).encode())
         if folder.exists():  # a save of the same step again
             shutil.rmtree(folder)
         part.rename(folder)
@@ -49,11 +49,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """A folder's manifest, its format checked."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
-        version, _ = manifest["format"], manifest["files"][TENSORS]
+        version, _, stamped = manifest["format"], manifest["files"][TENSORS], manifest.pop("seal")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{folder / MANIFEST} is missing or damaged ({type(error).__name__}).") from error
     if version != FORMAT:
         raise CheckpointError(f"{folder} has format {version}; this version of sacd reads format {FORMAT}.")
+    if stamped != seal(manifest):
+        raise CheckpointError(f"{folder / MANIFEST} was altered: its seal does not fit.")
     return manifest
 
 
@@ -69,10 +71,7 @@ def write_chunk(path: Path, tensors: dict[str, Tensor]) -> dict[str, Any]:
     data = zstandard.ZstdCompressor(level=1).compress(format_tensors(tensors))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".tmp-{path.name}")
-        write_file(part, data)
-        part.rename(path)
-        sync_folder(path.parent)
+        replace_file(path, data)
     except OSError as error:
         raise storage_error(error, path) from error
     return fingerprint(data)
@@ -101,6 +100,11 @@ def require_finite(tensors: dict[str, Tensor], where: Path) -> None:
             raise CheckpointError(f"{where}: tensor {name} holds numbers that are not finite.")
 
 
+def seal(manifest: dict[str, Any]) -> str:
+    """SHA-256 of a manifest's content, so that a changed digit in it is noticed like one in the tensors."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
 def fingerprint(data: bytes) -> dict[str, Any]:
     """Size and SHA-256."""
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
@@ -125,6 +129,14 @@ def write_file(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """A file with new content, whole or not at all."""
+    part = path.with_name(f".tmp-{path.name}")
+    write_file(part, data)
+    part.rename(path)
+    sync_folder(path.parent)
 
 
 def sync_folder(path: Path) -> None:

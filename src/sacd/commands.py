@@ -11,7 +11,7 @@ import torch
 
 from sacd import checkpoint, engine, evaluate, memory, report
 from sacd.agents.sac import SAC, State
-from sacd.checkpoint import write_file
+from sacd.checkpoint import replace_file
 from sacd.config import Config
 from sacd.console import Bar, complain, say
 from sacd.envs import names
@@ -87,7 +87,7 @@ def _score(config: Config, folder: RunFolder, training: Training, stop: Stop) ->
     found: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
     found |= {p: play(config, training.agent, training.state, p, stop) for p in evaluate.POLICIES}
     found["seconds"] = round(time.monotonic() - started, 1)
-    write_file(folder.evaluation, (json.dumps(found, indent=1) + "\n").encode())
+    replace_file(folder.evaluation, (json.dumps(found, indent=1) + "\n").encode())
 
 
 def play(config: Config, agent: SAC, state: State, policy: str, stop: Stop) -> dict[str, Any]:

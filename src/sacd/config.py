@@ -123,7 +123,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_starts": 1000,
         "target_update_interval": 0,
         "tau": 0.01,
-        "target_entropy_ratio": "linear(0.7, 0.1)",
+        "target_entropy_ratio": "linear(0.9, 0.1)",
         "alpha_init": 0.2,
         "clip_reward": False,
         "stack": 1,

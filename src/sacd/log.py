@@ -6,13 +6,14 @@ are only ever appended to; a resumed run first cuts them back to the length its 
 
 import json
 import math
+import os
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any, TextIO
 
 from sacd.checkpoint import storage_error
-from sacd.errors import DivergedError
+from sacd.errors import CheckpointError, DivergedError
 from sacd.types import Episode, Out
 
 SAMPLES = 32  # updates that enter a row at most: their mean is as good, and costs nothing
@@ -40,8 +41,10 @@ class RunLog:
         try:
             for name, path in self.paths.items():
                 path.touch()
-                with path.open("r+b") as file:
-                    file.truncate(saved["bytes"][name] if saved else 0)
+                length = saved["bytes"][name] if saved else 0
+                if path.stat().st_size < length:
+                    raise CheckpointError(f"{path} is shorter than its checkpoint remembers: rows were lost.")
+                os.truncate(path, length)
             self.files = {name: path.open("a") for name, path in self.paths.items()}
         except OSError as error:
             raise storage_error(error, self.paths["metrics"].parent) from error

@@ -112,9 +112,11 @@ class Replay:
 
     def _forget(self) -> None:
         """Move `oldest` past transitions whose stack begins before the tape does."""
-        first = self.head + 1 - self.slots + self._reach  # the first slot with a whole stack
+        first = self.head + 1 - self.slots  # the oldest slot that is still there
         while (first > 0).any():
-            gone = (self.oldest < self.taken) & (self.order[self._lane, self.oldest % self.slots] < first)
+            slot = self.order[self._lane, self.oldest % self.slots]
+            begin = slot - self.age[self._lane, slot % self.slots]  # its stack's first slot
+            gone = (self.oldest < self.taken) & (begin < first)
             if not gone.any():
                 return
             self.oldest += gone
@@ -157,11 +159,14 @@ class Replay:
         return self.frame.flatten(0, 1).index_select(0, torch.from_numpy(rows.ravel()))
 
     def save(self, run: int, since: list[int]) -> tuple[dict[str, Tensor], dict[str, list[int]]]:
-        """A run's slots from number `since` (E,) on, lane by lane, and the counters that place them."""
+        """A run's slots from number `since` (E,) on, lane by lane, and the counters that place them.
+
+        The slot before is saved again: a cut may have closed its return since.
+        """
         mine = self._lane[run * self.lanes : (run + 1) * self.lanes]
         chunk = {}
         for lane, first in zip(mine, since, strict=True):
-            numbers = np.arange(max(first, self.head[lane] + 1 - self.slots, 0), self.head[lane] + 1)
+            numbers = np.arange(max(first - 1, self.head[lane] + 1 - self.slots, 0), self.head[lane] + 1)
             for column in COLUMNS:
                 kept = torch.as_tensor(getattr(self, column)[lane])[torch.from_numpy(numbers % self.slots)]
                 chunk[f"{lane - mine[0]}.{column}"] = kept

@@ -9,6 +9,7 @@ model/           the trained networks                                 curve.png 
 import json
 import os
 import platform
+import shutil
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -16,10 +17,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sacd.checkpoint import storage_error, write_file
+from sacd.checkpoint import replace_file, storage_error
 from sacd.config import Config, flag, from_dict, to_dict
 from sacd.errors import CheckpointError, LockedError, ResourceError, UsageError
 
+NO_RUN = "is no run's folder: it has no readable config.json"
 FREE = {"device", "threads"}  # fields that a resumed run may change: how it is computed, not what
 
 
@@ -50,7 +52,9 @@ class RunFolder:
             (self.path / "run.pid").write_text(f"{os.getpid()} on {platform.node()}\n")
             if not (self.path / "config.json").exists():
                 record = {"config": to_dict(config), "versions": versions(), "commit": commit()}
-                write_file(self.path / "config.json", (json.dumps(record, indent=1) + "\n").encode())
+                replace_file(self.path / "config.json", (json.dumps(record, indent=1) + "\n").encode())
+            for left in self.path.glob(".tmp-*"):  # by a process that died while it wrote
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
         except Timeout:
             pid = self.path / "run.pid"
             holder = pid.read_text().strip() if pid.exists() else "unknown"
@@ -71,7 +75,10 @@ class RunFolder:
 
     def record(self) -> dict[str, Any]:
         """config.json: configuration, versions, commit."""
-        return read_json(self.path / "config.json", "is no run's folder: it has no readable config.json")
+        record = read_json(self.path / "config.json", NO_RUN)
+        if not isinstance(record.get("config"), dict):
+            raise CheckpointError(f"{self.path} {NO_RUN}.")
+        return record
 
     def finished(self) -> bool:
         """Whether the run was trained and evaluated to its end."""
@@ -85,9 +92,12 @@ class RunFolder:
 def read_json(path: Path, complaint: str) -> dict[str, Any]:
     """A JSON object of a run, or a sentence."""
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path.parent} {complaint}.") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path.parent} {complaint}.")
+    return found
 
 
 def same_run(there: Config, asked: Config, path: Path) -> None:

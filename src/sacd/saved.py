@@ -4,6 +4,7 @@ A save writes the new part of the replay, then the tensors, then the manifest; o
 restore takes the newest checkpoint whose every byte is as written, and goes on as if nothing had happened.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class Saved:
 
     def restore(self) -> list[str]:
         """Go on from the newest checkpoints, or start from nothing; what there is to say about it."""
-        found = [self._newest(run) for run in range(len(self.folders))]
+        found = self._common()
         notes = [text for _, _, text in found if text]
         if not all(facts for _, facts, _ in found):
             self.replay.start(self.pool.start())
@@ -99,10 +100,19 @@ class Saved:
         }
         return counters
 
-    def _newest(self, run: int) -> tuple[dict[str, Tensor], dict[str, Any], str]:
-        """Tensors and manifest of the newest sound checkpoint, and what was wrong with newer ones."""
+    def _common(self) -> list[tuple[dict[str, Tensor], dict[str, Any], str]]:
+        """Every run's newest sound checkpoint of one step: a crash between two saves leaves a run behind."""
+        found = [self._newest(run) for run in range(len(self.folders))]
+        while len(steps := {facts["step"] for _, facts, _ in found if facts}) > 1:
+            found = [self._newest(run, min(steps)) for run in range(len(self.folders))]
+        return found
+
+    def _newest(self, run: int, latest: float = math.inf) -> tuple[dict[str, Tensor], dict[str, Any], str]:
+        """Tensors and manifest of the newest sound checkpoint up to a step, and what was wrong with newer ones."""
         folder, wrong = self.folders[run], []
         for path in folder.saved_steps():
+            if int(path.name.removeprefix("step_")) > latest:
+                continue
             try:
                 tensors, facts = checkpoint.read(path)
                 kept = {k: t for k, t in tensors.items() if not k.startswith("actions.")}

@@ -1,7 +1,8 @@
 """Atari through ALE's C++ vector environment: one single frame a lane and step, stacked by the replay.
 
 The protocol is docs/protocol.md's; every choice is a field of the configuration. Rewards stay raw here. A lost life may
-close the return while the game goes on; a lane's game is over when its emulator's episode counter fell behind.
+close the return while the game goes on; a lane's game is over when its emulator's episode counter fell behind. The time
+limit is counted here, in agent steps.
 """
 
 import os
@@ -23,12 +24,12 @@ class AtariLanes:
             from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415  optional until a game is asked for
         except ImportError as error:
             raise EnvError("Atari games need the package ale-py: pip install 'ale-py>=0.12'.") from error
-        self.config, self.lanes = config, lanes
+        self.config, self.lanes, self._length = config, lanes, np.zeros(lanes, np.int64)
         self.env = AtariVectorEnv(
             names.rom(config.env),
             lanes,
             num_threads=min(lanes, os.cpu_count() or 1),
-            max_num_frames_per_episode=config.time_limit * config.frame_skip,
+            max_num_frames_per_episode=2**31 - 1,  # at its own limit ALE shows the frame before the last
             repeat_action_probability=config.sticky,
             full_action_space=config.full_actions,
             autoreset_mode="SameStep",
@@ -46,6 +47,7 @@ class AtariLanes:
     def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
         """Start the lanes in `seeds` anew; the frames of all lanes."""
         mask = np.array([i in seeds for i in range(self.lanes)])
+        self._length[mask] = 0
         values = np.array([-1 if seeds[i] is None else seeds[i] for i in sorted(seeds)])
         obs, info = self.env.reset(seed=values, options=None if first else {"reset_mask": mask})
         self._clock = info["frame_number"] - info["episode_frame_number"]
@@ -57,7 +59,7 @@ class AtariLanes:
 
     def recv(self, seeds: dict[int, int]) -> Step:
         """Finish a step. A lane whose game is over has started the next one, from its seed in `seeds` if it has one."""
-        obs, reward, terminated, truncated, info = self.env.recv()
+        obs, reward, terminated, _, info = self.env.recv()
         # Both counters advance together within a game; a new game sets back only the second.
         clock = info["frame_number"] - info["episode_frame_number"]
         ended, self._clock = clock != self._clock, clock
@@ -65,12 +67,15 @@ class AtariLanes:
         final = frame
         if ended.any():  # of the other lanes `final_obs` holds whatever lay there before
             final = np.where(ended[:, None, None], info["final_obs"][:, 0], frame)
-        due: dict[int, int | None] = {int(i): seeds[int(i)] for i in np.flatnonzero(ended) if int(i) in seeds}
-        if due:
-            frame = self.reset(due)
+        self._length = np.where(ended, 0, self._length + 1)
+        limit = self._length >= self.config.time_limit
+        again: dict[int, int | None] = {int(i): seeds.get(int(i)) for i in np.flatnonzero(limit)}
+        again |= {int(i): seeds[int(i)] for i in np.flatnonzero(ended) if int(i) in seeds}
+        if again:
+            frame = self.reset(again)
         at_limit = TERMINATED if self.config.time_limit_terminal else TRUNCATED
-        closes = np.where(terminated, TERMINATED, np.where(truncated, at_limit, NOT_ENDED)).astype(np.uint8)
-        return Step(frame, final, reward.astype(np.float64), closes, ended)
+        closes = np.where(terminated, TERMINATED, np.where(limit, at_limit, NOT_ENDED)).astype(np.uint8)
+        return Step(frame, final, reward.astype(np.float64), closes, ended | limit)
 
     def close(self) -> None:
         self.env.close()

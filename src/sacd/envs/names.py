@@ -54,7 +54,7 @@ def resolve(name: str) -> str:
 
     import sacd.envs.toy  # noqa: PLC0415, F401  registers this package's own worlds
 
-    if name in gym.registry and not is_atari(name):
+    if name in gym.registry and "ale_py" not in str(gym.registry[name].entry_point):
         return name
     if ":" in name:
         return name
