@@ -19,7 +19,7 @@ from sacd.replay import Replay, slots_for
 from sacd.runs import RunFolder
 from sacd.types import Spec
 
-HERE = Path(__file__).parent  # where `worlds` is found
+PATH = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))  # to find `worlds`
 COMMON = {
     "learning_starts": 100, "batch_size": 8, "eval_episodes": 2, "eval_lanes": 2,
     "save_every": 100, "log_every": 100, "threads": 1, "device": "cpu", "hidden": "16",
@@ -47,7 +47,7 @@ def start(arguments: list[str], **more: Any) -> subprocess.Popen:
     """A process of the command line, its two outputs in one pipe."""
     command = [sys.executable, "-m", "sacd", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, **(pipes | more), env={**os.environ, "PYTHONPATH": str(HERE)})
+    return subprocess.Popen(command, **(pipes | more), env={**os.environ, "PYTHONPATH": PATH})
 
 
 def finish(process: subprocess.Popen, code: int = 0) -> str:
