@@ -117,7 +117,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "classic": {
         "steps": 20_000,
         "buffer_size": 100_000,
-        "learning_rate": 1e-3,
+        "learning_rate": 5e-4,
         "train_freq": 1,
         "n_step": 5,
         "learning_starts": 1000,
