@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from sacd import checkpoint
+from sacd import checkpoint, files
 from sacd.errors import CheckpointError, ResourceError
 from tiny import Crash
 
@@ -206,7 +206,7 @@ def test_a_crash_inside_a_save_leaves_the_previous_one(folder, monkeypatch, afte
         assert not second.exists() or sound(second, 2, 8)
         shutil.rmtree(second, ignore_errors=True)
         checkpoint.write(folder.parent / "step_3", tensors(3), facts(9))
-        checkpoint.sweep(folder.parent, ["step_1", "step_3"])
+        files.sweep(folder.parent, ["step_1", "step_3"])
         assert sorted(p.name for p in folder.parent.iterdir()) == ["step_1", "step_3"]
 
 
@@ -237,6 +237,6 @@ def test_sweep_keeps_what_is_named(tmp_path):
     for name in (*NAMES, ".tmp-step_4-77"):
         checkpoint.write(tmp_path / name, tensors(), facts())
     (tmp_path / ".tmp-1.zst").write_bytes(b"half")
-    checkpoint.sweep(tmp_path, ["step_2", "step_9"])
+    files.sweep(tmp_path, ["step_2", "step_9"])
     assert [p.name for p in tmp_path.iterdir()] == ["step_2"]
-    checkpoint.sweep(tmp_path / "nothing", [])
+    files.sweep(tmp_path / "nothing", [])

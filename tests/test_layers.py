@@ -17,7 +17,8 @@ NAMES = {".".join(("sacd", *p.relative_to(SOURCE).with_suffix("").parts)).remove
 LEAVES = {  # module: the modules of this package it may import
     "errors": (), "rng": (), "kernels": (), "types": (), "losses": (), "signals": ("errors",),
     "schedules": ("errors",), "heads": ("losses",), "optim": (), "config": ("errors", "schedules"),
-    "clock": ("config",), "checkpoint": ("errors",), "replay": ("types",), "console": (), "engine": ("errors",),
+    "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",), "replay": ("types",),
+    "console": (), "engine": ("errors",),
 }  # fmt: skip
 CALLED = ("eval", "exec", "compile", "__import__", "torch.load", "torch.save", "np.load", "os.system", "os.popen")
 NEVER = {"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "yaml", "runpy", "code"}

@@ -11,12 +11,12 @@ import torch
 
 from sacd import checkpoint, engine, evaluate, memory, report
 from sacd.agents.sac import SAC, State
-from sacd.checkpoint import replace_file
 from sacd.config import Config
 from sacd.console import Bar, complain, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
 from sacd.errors import CheckpointError
+from sacd.files import replace_file
 from sacd.nets import Weights
 from sacd.runs import RunFolder
 from sacd.signals import Stop

@@ -5,6 +5,7 @@ mistake is reported at once.
 """
 
 import math
+import re
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, get_args, get_type_hints
 
@@ -98,7 +99,6 @@ class Config:
 
 FIELDS: dict[str, Field] = {f.name: f for f in fields(Config)}
 _TYPES: dict[str, Any] = get_type_hints(Config)
-
 PRESETS: dict[str, dict[str, Any]] = {
     # The paper's text: Algorithm 1, equations 10-12 and the appendix table are the defaults above.
     "paper": {},
@@ -226,7 +226,7 @@ def validate(config: Config) -> None:
     for text in (config.target_entropy_ratio, config.target_entropy):
         if text:
             schedules.parse(text)
-    if config.device not in ("auto", "cpu", "cuda") and not config.device.startswith("cuda:"):
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", config.device):
         raise UsageError(f"--device: '{config.device}' is not auto, cpu, cuda or cuda:N.")
 
 

@@ -12,8 +12,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any, TextIO
 
-from sacd.checkpoint import storage_error
 from sacd.errors import CheckpointError, DivergedError
+from sacd.files import storage_error
 from sacd.types import Episode, Out
 
 SAMPLES = 32  # updates that enter a row at most: their mean is as good, and costs nothing

@@ -17,9 +17,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sacd.checkpoint import replace_file, storage_error
 from sacd.config import Config, flag, from_dict, to_dict
 from sacd.errors import CheckpointError, LockedError, ResourceError, UsageError
+from sacd.files import replace_file, storage_error
 
 NO_RUN = "is no run's folder: it has no readable config.json"
 FREE = {"device", "threads"}  # fields that a resumed run may change: how it is computed, not what

@@ -16,6 +16,7 @@ from sacd.agents.sac import State
 from sacd.clock import Clock
 from sacd.envs.pool import Pool
 from sacd.errors import CheckpointError, DivergedError
+from sacd.files import read_file, sweep
 from sacd.log import RunLog
 from sacd.replay import Replay
 from sacd.runs import RunFolder
@@ -84,8 +85,8 @@ class Saved:
         name = f"step_{step:012d}"
         checkpoint.write(folder.checkpoints / name, tensors | recorded, facts, self.chunks[run])
         kept = [name, *(p.name for p in folder.saved_steps() if p.name < name)][:KEEP]
-        checkpoint.sweep(folder.checkpoints, kept)
-        checkpoint.sweep(folder.replay, {f for k in kept for f in _chunk_names(folder.checkpoints / k)})
+        sweep(folder.checkpoints, kept)
+        sweep(folder.replay, {f for k in kept for f in _chunk_names(folder.checkpoints / k)})
 
     def _save_replay(self, run: int) -> dict[str, list[int]]:
         """Append what is new; the counters that place it."""
@@ -119,7 +120,7 @@ class Saved:
                 checkpoint.check_tensors(kept, {k: t[run] for k, t in self.state.tensors().items()}, path)
                 for name, file in facts["files"].items():
                     if name.startswith("replay/"):
-                        checkpoint.read_file(folder.path / name, _print(file))
+                        read_file(folder.path / name, _print(file))
             except CheckpointError as error:
                 wrong.append(str(error))
             else:

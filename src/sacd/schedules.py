@@ -4,6 +4,7 @@
 `exp(1, 0.01)` moves by a constant factor per step.
 """
 
+import math
 import re
 
 from sacd.errors import UsageError
@@ -17,6 +18,8 @@ def parse(text: str) -> tuple[str, float, float]:
     form, first, last = match.groups() if match else ("constant", text, text)
     try:
         a, b = float(first), float(last)
+        if not (math.isfinite(a) and math.isfinite(b)):
+            raise ValueError
     except ValueError:
         raise UsageError(f"'{text}' is not a schedule: write a number, linear(a, b) or exp(a, b).") from None
     if form == "exp" and not (a > 0 and b > 0):

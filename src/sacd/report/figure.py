@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from sacd.checkpoint import storage_error
+from sacd.files import storage_error
 from sacd.report.read import Run, read_run, smooth
 from sacd.report.table import group_key
 from sacd.runs import RunFolder
@@ -78,7 +78,8 @@ def _band(ax: Axes, x: np.ndarray, lines: np.ndarray, colour: str, label: str | 
 def _dress(axes: list[Axes], game: str, runs: list[Run], first: bool) -> None:
     score, entropy, alpha = axes
     score.set_title(game)
-    score.legend(fontsize=7, loc="best")
+    if score.get_legend_handles_labels()[0]:
+        score.legend(fontsize=7, loc="upper left")
     entropy.set_ylim(0, 1.03)
     alpha.set_yscale("log")
     alpha.set_xlabel("agent steps")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sacd.checkpoint import storage_error
+from sacd.files import storage_error
 from sacd.report.figure import curve
 from sacd.report.read import find
 from sacd.report.table import table
