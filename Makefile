@@ -10,11 +10,11 @@ SEED   ?= 0
 BIN    := .venv/bin
 READY  := .venv/ready
 
-.PHONY: train quick test check lint types wheel bench clean
+.PHONY: help train quick test check lint types wheel bench clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 # One stamp file: a second make installs nothing unless the dependencies changed.
 $(READY): pyproject.toml constraints.txt
