@@ -150,6 +150,10 @@ class SmallImage(World):
     observation_space = spaces.Box(0, 255, (20, 20), np.uint8)
 
 
+class Endless(World):
+    """Never ends, and has no limit of its own."""
+
+
 class OneAction(World):
     action_space = spaces.Discrete(1)
     length = 20
@@ -161,6 +165,6 @@ def world(name: str) -> str:
 
 
 for _kind in World.__subclasses__():
-    _limit = {"Short": 50, "Both": 5, "OneAction": None}.get(_kind.__name__, 200)
+    _limit = {"Short": 50, "Both": 5, "OneAction": None, "Endless": None}.get(_kind.__name__, 200)
     gym.register(f"worlds/{_kind.__name__}-v0", entry_point=_kind, max_episode_steps=_limit)
 gym.register("worlds/World-v0", entry_point=World, max_episode_steps=5)

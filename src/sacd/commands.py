@@ -15,7 +15,7 @@ from sacd.config import Config
 from sacd.console import Bar, complain, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
-from sacd.errors import CheckpointError
+from sacd.errors import CheckpointError, Interrupted
 from sacd.files import replace_file
 from sacd.nets import Weights
 from sacd.runs import RunFolder
@@ -41,6 +41,8 @@ def train_one(config: Config, preset: str, path: Path) -> None:
                 training.run(stop)
             _score(config, folder, training, stop)
         report.curve([folder], folder.curve)
+    except Interrupted:
+        raise
     except Exception:
         _keep_traceback(folder)
         raise

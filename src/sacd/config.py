@@ -83,12 +83,10 @@ class Config:
     )
     time_limit: int = opt(27_000, "agent steps in an episode (Atari; others: their own)", 1, 10**9)
     time_limit_terminal: bool = opt(False, "learn a time limit as a terminal state instead of bootstrapping")
-
     # evaluation
     eval_episodes: int = opt(30, "full episodes an evaluation", 1, 100_000)
     eval_lanes: int = opt(10, "evaluation episodes played side by side", 1, 4096)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)
-
     # execution
     device: str = opt("auto", "auto, cpu or cuda")
     precision: str = opt("fp32", "of the networks' inner layers; weights stay fp32", choices=("fp32", "bf16"))
@@ -198,6 +196,8 @@ def changed(config: Config, **values: Any) -> Config:
 
 def _check_range(name: str, value: Any) -> None:
     meta, kind = FIELDS[name].metadata, _TYPES[name]
+    if value == ():
+        raise UsageError(f"{flag(name)}: name at least one layer, such as 256,256.")
     for part in value if isinstance(value, tuple) else (value,):
         number = isinstance(part, int | float) and not isinstance(part, bool)
         wanted = int if get_args(kind) else kind
@@ -215,8 +215,8 @@ def validate(config: Config) -> None:
     """Refuse what cannot work, in one sentence each."""
     for name in FIELDS:
         _check_range(name, getattr(config, name))
-    if not config.hidden:
-        raise UsageError("--hidden: name at least one layer, such as 256,256.")
+    if config.n_step + config.stack >= config.buffer_size // config.n_envs:
+        raise UsageError(f"--buffer-size {config.buffer_size} is too small for --n-step {config.n_step} in each lane.")
     if config.batch_size > config.buffer_size:
         raise UsageError(f"--batch-size {config.batch_size} is larger than --buffer-size {config.buffer_size}.")
     if config.alpha_max and config.alpha_max < max(config.alpha_min, 1e-12):

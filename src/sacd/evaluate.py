@@ -1,7 +1,8 @@
 """Scores of a trained policy: full episodes, raw rewards, each episode from a seed and noise of its own.
 
 Episode i of a run is the same whoever plays it: lane l plays episodes l, l + L, …, so short games are not favoured.
-`greedy` takes the most probable action but for a share of uniform ones; `sampled` draws from the policy.
+An episode that does not end is cut at the time limit. `greedy` takes the most probable action but for a share of
+uniform ones; `sampled` draws from the policy.
 """
 
 from collections.abc import Callable
@@ -55,7 +56,10 @@ def play(
         tape.add(action, step)
         score += step.reward
         length += 1
-        for i in np.flatnonzero(step.ended):
+        endless = (length >= config.time_limit) & ~step.ended
+        for i in np.flatnonzero(endless):
+            tape.cut(int(i), lanes.reset({int(i): seed(playing[i] + count)})[i])
+        for i in np.flatnonzero(step.ended | endless):
             if playing[i] < episodes:
                 found[playing[i]] = score[i]
                 tell(int((~np.isnan(found)).sum()))

@@ -51,7 +51,7 @@ class RunLog:
 
     def save(self) -> dict[str, Any]:
         """What `open` needs to go on from here."""
-        self._flush()
+        self._flush(to_disk=True)
         size = {name: path.stat().st_size for name, path in self.paths.items()}
         memory = {"sums": self.sums, "count": self.count, "finished": self.finished, "recent": list(self.recent)}
         return {"bytes": size, **memory}
@@ -109,9 +109,11 @@ class RunLog:
         except OSError as error:
             raise storage_error(error, self.paths[name]) from error
 
-    def _flush(self) -> None:
+    def _flush(self, to_disk: bool = False) -> None:
         for name, file in self.files.items():
             try:
                 file.flush()
+                if to_disk:
+                    os.fsync(file.fileno())
             except OSError as error:
                 raise storage_error(error, self.paths[name]) from error

@@ -21,6 +21,7 @@ from sacd.config import Config, flag, from_dict, to_dict
 from sacd.errors import CheckpointError, LockedError, ResourceError, UsageError
 from sacd.files import replace_file, storage_error
 
+OURS = ("run.", ".tmp-")  # what a process that died while it made the folder may leave
 NO_RUN = "is no run's folder: it has no readable config.json"
 FREE = {"device", "threads"}  # fields that a resumed run may change: how it is computed, not what
 
@@ -41,7 +42,7 @@ class RunFolder:
             raise ResourceError(f"{self.path} is a file; name another folder with --run.")
         if (self.path / "config.json").exists():
             same_run(self.config(), config, self.path)
-        elif self.path.is_dir() and any(p.name != "run.lock" for p in self.path.iterdir()):
+        elif self.path.is_dir() and any(not p.name.startswith(OURS) for p in self.path.iterdir()):
             raise UsageError(f"{self.path} is not empty and holds no run; name another folder with --run.")
 
     def claim(self, config: Config) -> None:

@@ -78,6 +78,9 @@ class GymLanes:
         try:
             return function()
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
+            for process in getattr(self.env, "processes", ()):  # closing would wait for the dead one
+                process.kill()
+            self.env.closed = True
             raise EnvError(f"a worker of {self.env_id} was killed, perhaps for want of memory.") from error
         except Exception as error:
             raise EnvError(f"{self.env_id} raised {type(error).__name__}: {error}") from error
