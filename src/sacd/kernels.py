@@ -1,9 +1,9 @@
 """The products a network is made of, on single nets and in plain tensors: what to call for speed on a CPU.
 
-A strided convolution is rearranged into a dense one: s x s blocks of pixels become channels (space to depth), and a
-k x k kernel of stride s becomes k/s x k/s of stride 1. The arithmetic is the same; the vendor's kernels for the weight
-and input gradients of the dense form are up to twice as fast in bf16 (bench/NOTES.md). Activations are (B, H, W, C)
-throughout, which is the layout those kernels want.
+A strided convolution can be rearranged into a dense one: s x s blocks of pixels become channels (space to depth), and
+a k x k kernel of stride s becomes k/s x k/s of stride 1. The arithmetic is the same; in bfloat16 the vendor's gradient
+kernels are up to twice as fast on the dense form, in float32 they are not (bench/NOTES.md). Activations are
+(B, H, W, C) throughout, which is the layout those kernels want.
 """
 
 import torch
@@ -59,15 +59,17 @@ def dense_kernel_adjoint(grad: Tensor, frames: int, stride: int) -> Tensor:
     return moved.contiguous()  # at stride 1 the reshape is still a view of the vendor's channels-last result
 
 
-def conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Dense convolution of stride 1: (B, H, W, D) -> (B, h, w, O)."""
-    return F.conv2d(x.permute(0, 3, 1, 2), weight, bias).permute(0, 2, 3, 1)
+def conv(x: Tensor, weight: Tensor, bias: Tensor, stride: int = 1) -> Tensor:
+    """Convolution: (B, H, W, D) -> (B, h, w, O)."""
+    return F.conv2d(x.permute(0, 3, 1, 2), weight, bias, stride).permute(0, 2, 3, 1)
 
 
-def conv_adjoint(grad: Tensor, x: Tensor, weight: Tensor, input_too: bool) -> tuple[Tensor | None, Tensor, Tensor]:
+def conv_adjoint(
+    grad: Tensor, x: Tensor, weight: Tensor, input_too: bool, stride: int = 1
+) -> tuple[Tensor | None, Tensor, Tensor]:
     """Gradients of `conv` for its input (if asked: images need none), kernel and bias."""
     dx, dw, db = torch.ops.aten.convolution_backward(
         grad.permute(0, 3, 1, 2), x.permute(0, 3, 1, 2), weight, [weight.shape[0]],
-        [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [input_too, True, True],
+        [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [input_too, True, True],
     )  # fmt: skip
     return dx.permute(0, 2, 3, 1) if input_too else None, dw, db

@@ -45,7 +45,7 @@ _ADJOINT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # from the gradient
 
 @dataclass(frozen=True)
 class Conv:
-    """A strided convolution over (B, H, W, C), in its dense form (kernels.py). `frames` > 0: the input is pixels."""
+    """A strided convolution over (B, H, W, C). `frames` > 0: the input is pixels."""
 
     inputs: int
     outputs: int
@@ -59,28 +59,34 @@ class Conv:
     def shape(self) -> tuple[int, ...]:
         return (self.outputs, self.inputs, self.kernel, self.kernel)
 
+    @property
+    def block(self) -> int:
+        """Pixels along a side that become channels where the dense form is quicker (kernels.py)."""
+        return self.stride if self.dtype == torch.bfloat16 else 1
+
     def pack(self, weight: Tensor, bias: Tensor) -> Packed:
-        scaled = weight / 255 if self.frames else weight
-        dense = kernels.dense_kernel(scaled, self.frames or 1, self.stride)
-        return dense.to(self.dtype, memory_format=torch.channels_last), bias.to(self.dtype)
+        if self.frames:  # the pixels come rearranged, once for all nets
+            weight = kernels.dense_kernel(weight / 255, self.frames, self.block)
+        return weight.to(self.dtype, memory_format=torch.channels_last), bias.to(self.dtype)
 
     def forward(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
-        """Output, and the input as the adjoint wants it. Pixels come already rearranged."""
-        if not self.frames:
-            side_h, side_w = (self.reach(n) for n in x.shape[1:3])
-            x = kernels.space_to_depth(x[:, :side_h, :side_w], self.stride)
-        return _APPLY[self.activation](kernels.conv(x, *packed)), x
+        """Output, and what the adjoint needs of the input."""
+        step = self.stride // self.block if self.frames else self.stride
+        return _APPLY[self.activation](kernels.conv(x, *packed, step)), x
 
     def adjoint(self, grad: Tensor, x: Tensor, y: Tensor, packed: Packed, into: Sequence[int] | None) -> list:
         """Gradients for the input (of shape `into`; None: not wanted), weight and bias."""
-        g = _ADJOINT[self.activation](grad, y)
-        dx, dw, db = kernels.conv_adjoint(g, x, packed[0], into is not None)
-        weight = kernels.dense_kernel_adjoint(dw.float(), self.frames or 1, self.stride)
+        g, weight, frames = _ADJOINT[self.activation](grad, y), packed[0], self.frames or 1
+        if not self.frames and self.block > 1:  # only the gradients gain by it
+            x = kernels.space_to_depth(x[:, : self.reach(x.shape[1]), : self.reach(x.shape[2])], self.block)
+            weight = kernels.dense_kernel(weight, 1, self.block).contiguous(memory_format=torch.channels_last)
+        dx, dw, db = kernels.conv_adjoint(g, x, weight, into is not None, self.stride // self.block)
         if dx is not None and into is not None:
-            dx = kernels.depth_to_space(dx, self.stride)
+            dx = kernels.depth_to_space(dx, self.block)
             if dx.shape[1:3] != into[1:3]:  # pixels at the far edges that no kernel reached
                 dx = F.pad(dx, (0, 0, 0, into[2] - dx.shape[2], 0, into[1] - dx.shape[1]))
-        return [dx, weight / 255 if self.frames else weight, db.float()]
+        dw = kernels.dense_kernel_adjoint(dw.float(), frames, self.block)
+        return [dx, dw / 255 if self.frames else dw, db.float()]
 
     def reach(self, size: int) -> int:
         """Pixels along a side that the kernel reaches."""
@@ -173,7 +179,7 @@ class Net:
         r, b, s, h, w = obs.shape[:5]
         h, w = first.reach(h), first.reach(w)
         frames = obs.reshape(r * b, s, *obs.shape[3:5], -1)[:, :, :h, :w]
-        return kernels.stack_to_depth(frames, first.stride).to(first.dtype).unflatten(0, (r, b))
+        return kernels.stack_to_depth(frames, first.block).to(first.dtype).unflatten(0, (r, b))
 
     def parameters(self) -> int:
         """Numbers in one net."""
