@@ -88,7 +88,7 @@ class Config:
     eval_lanes: int = opt(10, "evaluation episodes played side by side", 1, 4096)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)
     # execution
-    device: str = opt("auto", "auto, cpu or cuda")
+    device: str = opt("auto", "auto (the CPU, for now), cpu, cuda or cuda:N")
     precision: str = opt("fp32", "of the networks' inner layers; weights stay fp32", choices=("fp32", "bf16"))
     threads: int = opt(0, "CPU threads for learning; 0: all cores for images, one for vectors", 0, 1024)
     log_every: int = opt(1000, "agent steps between rows of metrics.jsonl", 1, 10**9)

@@ -27,15 +27,20 @@ def examine() -> None:
         "memory": f"{memory.free_memory() / 1e9:.1f} GB free; an Atari run takes some 1.5 GB at 100k steps, 8 GB at 1M",
         "disk": f"{shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here; a run takes about 0.2 GB",
         "Atari": f"{games} of the paper's {len(names.PAPER_GAMES)} games are installed",
-        "device": f"cuda ({', '.join(gpus)})"
-        if gpus
-        else f"cpu, because torch {torch.__version__} finds no CUDA device",
+        "device": f"cpu, {device_advice(gpus)}",
         "matrix rate": ", ".join(f"{k} {v:.0f} GFLOP/s" for k, v in rates.items()),
         "precision": precision_advice(rates),
     }
     width = max(map(len, rows))
     for key, value in rows.items():
         say(f"{key.ljust(width)}  {value}")
+
+
+def device_advice(gpus: list[str]) -> str:
+    """Why the CPU, and what else there is."""
+    if not gpus:
+        return f"because torch {torch.__version__} finds no CUDA device"
+    return f"because no GPU has been measured yet; --device cuda would learn on {', '.join(gpus)}"
 
 
 def precision_advice(rates: dict[str, float]) -> str:

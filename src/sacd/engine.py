@@ -60,10 +60,10 @@ def keep_freed_memory() -> None:
 
 
 def device(name: str) -> "torch.device":
-    """The device to learn on, or a sentence on why not."""
+    """The device to learn on, or a sentence on why not. `auto` is the CPU until a GPU has been measured."""
     import torch  # noqa: PLC0415
 
-    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+    if name in ("auto", "cpu"):
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise ResourceError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; take --device cpu.")

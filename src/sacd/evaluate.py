@@ -34,7 +34,7 @@ def play(
     count = min(config.eval_lanes, episodes)
     lanes = make_lanes(changed(config, life_loss="ignore", async_envs=False), count)
     tape = Replay(lanes.spec, 1, count, slots=8)  # for its stacks only
-    one = single(state, run)
+    one, device = single(state, run), state.log_alpha.device
 
     def seed(episode: int) -> int:
         return rng.derived_seed(config.seed, f"evaluate/{policy}", episode)
@@ -50,7 +50,9 @@ def play(
         if stop is not None:
             stop.check("in the evaluation")
         u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)])[None]  # (1, lanes, 2)
-        action = choose(agent, one, tape.observe(), u, policy, config.eval_epsilon)[0].numpy()
+        action = (
+            choose(agent, one, tape.observe().to(device), u.to(device), policy, config.eval_epsilon)[0].cpu().numpy()
+        )
         lanes.send(action)
         step = lanes.recv({i: seed(playing[i] + count) for i in range(count)})
         tape.add(action, step)

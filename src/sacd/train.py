@@ -89,7 +89,7 @@ class Training:
         """One step in every lane, and the learning that is due with it."""
         u = self.acting.at(self.clock.turn)
         if self.clock.warm:
-            action = self.agent.act(self.state, self._obs(), u)
+            action = self.agent.act(self.state, self.replay.observe().to(self.device), u)
         else:
             action = heads.uniform(u, self.agent.spec.actions)
         chosen = action.cpu().numpy().ravel()
@@ -109,7 +109,7 @@ class Training:
         if due and self.replay.size().min() == 0:  # n-step rewards are still outstanding
             due = 0
         for _ in range(due):
-            batch = self.replay.sample(self.picking.at(clock.updates), self.config.clip_reward)
+            batch = self.replay.sample(self.picking.at(clock.updates), self.config.clip_reward).to(self.device)
             guess = self.guessing.at(clock.updates) if self.config.target_value == "sampled" else None
             out = self.agent.update(self.state, batch, guess, clock.fraction)
             clock.updates += 1
@@ -120,6 +120,3 @@ class Training:
                     log.update(out, r)
         if clock.targets_due():
             self.agent.move_targets(self.state)
-
-    def _obs(self) -> torch.Tensor:
-        return self.replay.observe().to(self.device)

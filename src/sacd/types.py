@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:  # environments and their worker processes do not need torch
+    import torch
     from torch import Tensor
 
 NOT_ENDED, TERMINATED, TRUNCATED = 0, 1, 2  # how a transition ends its return, as stored
@@ -58,6 +59,11 @@ class Batch:
     reward: Tensor  # (R, B) sum of n discounted rewards
     discount: Tensor  # (R, B) gamma^n, or 0 after a terminal state
     next_obs: Tensor  # (R, B, *obs)
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device."""
+        tensors = (self.obs, self.action, self.reward, self.discount, self.next_obs)
+        return Batch(*(t.to(device) for t in tensors))
 
 
 @dataclass
