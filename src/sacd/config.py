@@ -113,7 +113,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # Small problems: a reachable target entropy, soft targets, early learning. Not from the paper.
     "classic": {
-        "steps": 20_000,
+        "steps": 15_000,
         "buffer_size": 100_000,
         "learning_rate": 5e-4,
         "train_freq": 1,
