@@ -1,6 +1,6 @@
 """The paper's convolutions as they are written, and in the dense form that the package computes (batch 64).
 
-    python bench/kernels.py [--rounds 40]
+    python bench/kernels.py [--rounds 10]
 
 Times in milliseconds, both forms interleaved. The cost of the rearrangement itself stands in its own column.
 """
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sacd import engine
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--rounds", type=int, default=40)
+parser.add_argument("--rounds", type=int, default=10)
 parser.add_argument("--threads", type=int, default=0)
 options = parser.parse_args()
 threads = engine.prepare(options.threads)
