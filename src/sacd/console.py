@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import deque
 from typing import Any
 
 from rich.console import Console
@@ -16,13 +17,13 @@ class Bar:
     def __init__(self, title: str, total: int, unit: str = "steps"):
         self.console = Console(stderr=True, highlight=False)
         self.title, self.total, self.unit, self.news = title, total, unit, ""
-        self.first: tuple[float, int] | None = None  # when and where counting began
-        self.shown = 0.0
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
             TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[news]}"),
         )  # fmt: skip
         self.live = Progress(*columns, console=self.console) if self.console.is_terminal else None
+        # Rates are of the last seconds: learning is a hundred times slower than the random steps before it.
+        self.marks: deque[tuple[float, int]] = deque(maxlen=50 if self.live else 3)
 
     def __enter__(self) -> "Bar":
         if self.live:
@@ -45,11 +46,12 @@ class Bar:
     def tick(self, done: int) -> None:
         """So much of the total is done; said a few times a second at most."""
         now = time.monotonic()
-        if self.first is None:
-            self.first = (now, done)
-        if now - self.shown >= (LIVE_EVERY if self.live else PLAIN_EVERY) or done >= self.total:
-            self.shown = now
-            self._show(done, (done - self.first[1]) / max(now - self.first[0], 1e-9))
+        if not self.marks:
+            self.marks.append((now, done))
+        if now - self.marks[-1][0] >= (LIVE_EVERY if self.live else PLAIN_EVERY) or done >= self.total:
+            begin, before = self.marks[0]
+            self.marks.append((now, done))
+            self._show(done, (done - before) / max(now - begin, 1e-9))
 
     def _show(self, done: int, rate: float) -> None:
         pace = f"{rate:.3g} {self.unit}/s" if rate else ""

@@ -79,7 +79,7 @@ def _dress(axes: list[Axes], game: str, runs: list[Run], first: bool) -> None:
     score, entropy, alpha = axes
     score.set_title(game)
     if score.get_legend_handles_labels()[0]:
-        score.legend(fontsize=7, loc="upper left")
+        score.legend(fontsize=7, loc="upper left", framealpha=0.6)
     entropy.set_ylim(0, 1.03)
     alpha.set_yscale("log")
     alpha.set_xlabel("agent steps")
