@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
 
     def refuse(self, word: str) -> NoReturn:
         """An option that this command does not have."""
-        known = [o for a in self._actions for o in a.option_strings if "_" not in o]
+        known = [o for a in self._actions for o in a.option_strings]
         hint = nearest(word.split("=", maxsplit=1)[0], known)
         raise UsageError(f"unknown option {word}.{hint} See '{self.prog} --help'.")
 
@@ -57,14 +57,16 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
         if name == "env":
             continue
         meta, default = field.metadata, field.default
-        flags = list(dict.fromkeys((config.flag(name), f"--{name}")))
+        flags = [config.flag(name)]
         if isinstance(default, bool):
-            flags += [f"--no-{f[2:]}" for f in flags]
+            flags.append(f"--no-{flags[0][2:]}")
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
         limits = f"; {meta['low']:g} to {meta['high']:g}" if meta["low"] is not None and meta["high"] < 1e9 else ""
         choices = f"; one of {', '.join(meta['choices'])}" if meta["choices"] else ""
         text = f"{meta['doc']} (default {shown if shown != '' else 'none'}{limits}{choices})".replace("%", "%%")
-        kind: dict[str, Any] = {"nargs": "?"} if isinstance(default, bool) else {"metavar": name.upper()}
+        kind: dict[str, Any] = (
+            {"nargs": "?", "metavar": "BOOL"} if isinstance(default, bool) else {"metavar": name.upper()}
+        )
         group.add_argument(*flags, dest=name, action=Field, default=argparse.SUPPRESS, help=text, **kind)
 
 
@@ -78,6 +80,7 @@ def build_parser() -> Parser:
 
     train = commands.add_parser(
         "train", help="train one run, evaluate it, draw its curve; again: resume", epilog=EXIT_CODES,
+        usage="sacd train ENV [--preset PRESET] [--run FOLDER] [--FIELD VALUE ...]",
         description="Train one run. The same command again resumes it; a finished run says so.",
     )  # fmt: skip
     train.add_argument("env", metavar="ENV", help="an Atari game (Pong) or a Gymnasium id (CartPole-v1)")
@@ -102,9 +105,15 @@ def build_parser() -> Parser:
     return parser
 
 
+def hyphens(word: str) -> str:
+    """`--a_b=c` as `--a-b=c`: both are understood."""
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if word.startswith("--") else word
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = [hyphens(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     debug = "--debug" in words
     try:
         parser = build_parser()
