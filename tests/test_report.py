@@ -25,7 +25,7 @@ SCORES = {0: [1.0, 2.0, 6.0], 1: [4.0, 4.0, 7.0], 2: [0.0, 0.0, 0.0]}
 
 def write_run(place: Path, seed: int = 0, finished: bool = True, env: str = "CartPole-v1", **values: Any) -> Path:
     """A run's folder as a training leaves it."""
-    chosen = config.make(env, "classic", seed=seed, **values)
+    chosen = config.make(env, "classic", seed=seed, **({"steps": 20_000} | values))
     place.mkdir(parents=True)
     (place / "config.json").write_text(json.dumps({"config": config.to_dict(chosen), "versions": {}, "commit": "x"}))
     rows = [{"step": 100 * (i + 1), "lane": 0, "score": float(i + seed), "length": 100} for i in range(150)]
