@@ -30,14 +30,8 @@ class Saved:
     def __init__(
         self, folders: list[RunFolder], state: State, replay: Replay, pool: Pool, clock: Clock, logs: list[RunLog]
     ):
-        self.folders, self.state, self.replay, self.pool, self.clock, self.logs = (
-            folders,
-            state,
-            replay,
-            pool,
-            clock,
-            logs,
-        )
+        self.folders, self.state, self.replay = folders, state, replay
+        self.pool, self.clock, self.logs = pool, clock, logs
         self.chunks: list[dict[str, Any]] = [{} for _ in folders]  # replay files by name, with fingerprints
         self.since = [[0] * pool.each for _ in folders]  # the slots that the next chunk begins with
 
