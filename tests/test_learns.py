@@ -1,6 +1,7 @@
 """The whole chain learns: three seeds each of three worlds, as one fleet, from the preset for small problems.
 
-Thresholds were fixed after tuning the preset on other seeds' behaviour was seen; they are far above random play.
+The preset's step size and the length of Acrobot's random start were chosen with seeds 11 and 12 among those looked at,
+so this shows that the chain learns, not how well unseen seeds do. The thresholds are far above random play.
 """
 
 from pathlib import Path
@@ -14,7 +15,7 @@ from sacd.runs import RunFolder
 from sacd.signals import Stop
 from sacd.train import Training
 
-SEEDS = [10, 11, 12]  # not among those that the preset was tuned on
+SEEDS = [10, 11, 12]
 EPISODES = 20
 
 
