@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sacd import config
+from sacd import config, kernels
 from sacd.agents.sac import SAC, State
 from sacd.types import Batch, Spec
 
@@ -36,16 +36,16 @@ def some_observations(spec: Spec, generator: torch.Generator, count: int) -> Ten
     return torch.randn(len(SEEDS), count, *spec.obs, generator=generator)
 
 
-def batches(spec: Spec) -> list[tuple[Batch, Tensor]]:
+def batches(spec: Spec, size: int = SIZE) -> list[tuple[Batch, Tensor]]:
     """Given batches of all runs, and their noise."""
-    g, shape, found = torch.Generator().manual_seed(4), (len(SEEDS), SIZE), []
+    g, shape, found = torch.Generator().manual_seed(4), (len(SEEDS), size), []
     for _ in range(STEPS):
         batch = Batch(
-            some_observations(spec, g, SIZE),
+            some_observations(spec, g, size),
             torch.randint(spec.actions, shape, generator=g),
             torch.randn(shape, generator=g),
             torch.rand(shape, generator=g),
-            some_observations(spec, g, SIZE),
+            some_observations(spec, g, size),
         )
         found.append((batch, torch.rand(shape, generator=g, dtype=torch.float64)))
     return found
@@ -80,7 +80,18 @@ def check_run(r: int, together: dict[str, Tensor], alone: dict[str, Tensor]) -> 
 @pytest.mark.parametrize(("spec", "precision", "order", "tau"), CASES)
 def test_a_fleet_is_its_runs(spec, precision, order, tau):
     """Three runs updated together have the weights, moments, temperatures and logs of three agents, to the bit."""
-    sac, given = agent(spec, precision, order, tau), batches(spec)
+    check_fleet(agent(spec, precision, order, tau), batches(spec))
+
+
+@pytest.mark.parametrize("hidden", [(256, 256), (257, 190)])
+def test_a_fleet_of_usual_size_is_its_runs(hidden):
+    """The same with products so large that they go another way (kernels.LARGE)."""
+    sac, size = agent(VECTOR, "fp32", "sequential", 0.05, hidden=hidden), 64
+    assert size * hidden[0] * hidden[1] > kernels.LARGE
+    check_fleet(sac, batches(VECTOR, size))
+
+
+def check_fleet(sac: SAC, given: list[tuple[Batch, Tensor]]) -> None:
     fleet = sac.init(SEEDS)
     before = {k: t.clone() for k, t in fleet.tensors().items()}
     outs = learn(sac, fleet, given)

@@ -40,6 +40,19 @@ def test_space_to_depth_by_hand():
     assert kernels.space_to_depth(image, 2).tolist() == [[[[1, 2, 5, 6], [3, 4, 7, 8]]]]
 
 
+@pytest.mark.parametrize("sizes", [(64, 256, 256), (70, 131, 257), (1, 256, 2), (64, 4, 256)])
+def test_linear_and_its_adjoints(sizes):
+    """Small and large products, and those of the backward pass with their transposed views, against float64."""
+    batch, inputs, outputs = sizes
+    shapes = ((batch, inputs), (outputs, inputs), (outputs,), (batch, outputs))
+    x, w, b, g = (draw(*shape, seed=5 + i).float() for i, shape in enumerate(shapes))
+    found = (kernels.linear(x, w, b), kernels.linear(g, w.mT), kernels.linear(g.mT, x.mT))
+    x, w, b, g = (t.double() for t in (x, w, b, g))
+    for mine, right in zip(found, (x @ w.mT + b, g @ w, g.mT @ x), strict=True):
+        assert mine.dtype == torch.float32 and mine.is_contiguous()
+        torch.testing.assert_close(mine.double(), right, rtol=1e-5, atol=1e-4)  # a bfloat16 product is off by 1e-1
+
+
 @pytest.mark.parametrize("block", [1, 2, 3, 4])
 @pytest.mark.parametrize("colours", [1, 3, 8])
 def test_space_and_depth_are_inverse(block, colours):

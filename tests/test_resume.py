@@ -169,10 +169,13 @@ def test_a_signal_during_the_evaluation(place):
 @pytest.mark.slow
 def test_a_second_process_is_refused(place):
     """While one process holds a run another exits with 7 at once and names it; the run is not disturbed."""
-    first = start(words("CartPole-v1", place, **CARTPOLE))
+    command = words("CartPole-v1", place, steps=10**6)  # longer than the second process takes to start
+    first = start(command)
     saved_since(first, place, 0)
-    said = finish(start(words("CartPole-v1", place, **CARTPOLE)), 7)
+    said = finish(start(command), 7)
     assert f"in use by process {first.pid} on " in said
     assert "Traceback" not in said
-    finish(first)
-    assert RunFolder(place).finished()
+    step = newest(place)
+    first.terminate()
+    finish(first, 75)
+    assert newest(place) > step

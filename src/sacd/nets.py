@@ -114,12 +114,12 @@ class Dense:
     def forward(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
         x = x.flatten(1) if x.ndim > 2 else x
         x = x if x.dtype == self.dtype else x.to(self.dtype)
-        return _APPLY[self.activation](F.linear(x, *packed)), x
+        return _APPLY[self.activation](kernels.linear(x, *packed)), x
 
     def adjoint(self, grad: Tensor, x: Tensor, y: Tensor, packed: Packed, into: Sequence[int] | None) -> list:
         g = _ADJOINT[self.activation](grad, y)
-        dx = (g @ packed[0]).view(into) if into is not None else None
-        return [dx, (g.mT @ x).float(), g.sum(0, dtype=torch.float32)]
+        dx = kernels.linear(g, packed[0].mT).view(into) if into is not None else None
+        return [dx, kernels.linear(g.mT, x.mT).float(), g.sum(0, dtype=torch.float32)]
 
 
 Layer = Conv | Dense

@@ -20,7 +20,7 @@ class Adam:
         self._values, self._firsts, self._seconds = split(tensors), split(self.first), split(self.second)
         self._count = torch.zeros((), device=self._values[0].device)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def step(self, gradients: list[Tensor], rate: float) -> None:
         """One step for all tensors, in the order of `split`."""
         assert all(g.is_contiguous() for g in gradients), "the fused step reads memory in order, whatever the strides"

@@ -48,6 +48,9 @@ class Replay:
         self._lane, self._run = np.arange(count), np.arange(runs)[:, None]
         self._frames = self.frame.numpy()
         self._reach = spec.stack - 1 if spec.image else 0
+        self._back = np.arange(self._reach, -1, -1)  # to the frames of a stack
+        self._ahead = np.arange(n_step)  # to the rewards of a return
+        self._weight = (gamma ** np.arange(n_step + 1)).astype(np.float32)
 
     def start(self, frame: NDArray) -> None:
         """The first frames of all lanes."""
@@ -139,23 +142,19 @@ class Replay:
 
     def _returns(self, lane: NDArray, slot: NDArray, clip: bool) -> tuple[NDArray, NDArray, NDArray]:
         """n-step reward, discount, and the slot to bootstrap from."""
-        total, weight = np.zeros(len(slot), np.float32), np.ones(len(slot), np.float32)
-        going, dead, after = np.ones(len(slot), bool), np.zeros(len(slot), bool), slot
-        for _ in range(self.n_step):
-            at = after % self.slots
-            reward, closes = self.reward[lane, at], self.closes[lane, at]
-            total += weight * going * (reward.clip(-1, 1) if clip else reward)
-            weight = np.where(going, weight * np.float32(self.gamma), weight)
-            after = after + going
-            dead |= going & (closes == TERMINATED)
-            going = going & (closes == NOT_ENDED)
-        return total, weight * ~dead, after
+        at = lane[:, None] * self.slots + (slot[:, None] + self._ahead) % self.slots  # (N, n) on the flat tape
+        closes = self.closes.ravel()[at]
+        last = np.where(closes.any(1), (closes != NOT_ENDED).argmax(1), self.n_step - 1)  # the last reward to sum
+        reward = self.reward.ravel()[at]
+        weight = self._weight[:-1] * (self._ahead <= last[:, None])
+        total = ((reward.clip(-1, 1) if clip else reward) * weight).sum(1)
+        alive = closes[np.arange(len(slot)), last] != TERMINATED
+        return total, self._weight[last + 1] * alive, slot + last + 1
 
     def _stack(self, lane: NDArray, slot: NDArray) -> Tensor:
         """Stacks (N, *obs) ending at these slots."""
-        base, age = lane * self.slots, self.age[lane, slot % self.slots]
-        back = np.arange(self._reach, -1, -1)
-        rows = base[:, None] + (slot[:, None] - np.minimum(back, age[:, None])) % self.slots
+        age = self.age[lane, slot % self.slots]
+        rows = lane[:, None] * self.slots + (slot[:, None] - np.minimum(self._back, age[:, None])) % self.slots
         return self.frame.flatten(0, 1).index_select(0, torch.from_numpy(rows.ravel()))
 
     def save(self, run: int, since: list[int]) -> tuple[dict[str, Tensor], dict[str, list[int]]]:

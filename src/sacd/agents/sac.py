@@ -75,7 +75,7 @@ class SAC:
         }
         return State(actor, critics, targets, log_alpha, adams)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def logits(self, state: State, obs: Tensor) -> Tensor:
         """The policy's logits (R, E, A) for observations (R, E, *obs)."""
         return self.net(state.actor, self.net.prepare(obs))[:, 0]
@@ -84,7 +84,7 @@ class SAC:
         """Actions (R, E) drawn from the policy with uniforms u (R, E)."""
         return heads.sample(self.logits(state, obs), u)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def update(self, state: State, batch: Batch, u: Tensor | None, fraction: float) -> Out:
         """One gradient step of every run. `fraction` of the run is done; `u` (R, B) is noise for a sampled target."""
         c, net, size = self.config, self.net, batch.action.shape[1]
@@ -129,7 +129,7 @@ class SAC:
             return schedules.value(self.config.target_entropy, fraction)
         return schedules.value(self.config.target_entropy_ratio, fraction) * self.max_entropy
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _target(self, state: State, batch: Batch, alpha: Tensor, u: Tensor | None) -> Tensor:
         """The right side of eq. 4 with the smaller of the target critics: (R, B)."""
         obs = self.net.prepare(batch.next_obs)
