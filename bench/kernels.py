@@ -22,8 +22,10 @@ threads = engine.prepare(options.threads)
 
 import torch
 
-from sacd import kernels, runs
-from sacd.doctor import gemm_rate, processor
+from sacd import runs
+from sacd.doctor import gemm_rate
+from sacd.kernels import cpu
+from sacd.machine import processor
 from timing import interleaved
 
 LAYERS = {"conv1": (4, 84, 32, 8, 4), "conv2": (32, 20, 64, 4, 2), "conv3": (64, 9, 64, 3, 1)}
@@ -44,8 +46,8 @@ def forms(dtype: torch.dtype, inputs: int, size: int, outputs: int, kernel: int,
     y = torch.conv2d(x, weight, None, stride)
     grad = torch.randn(y.shape).to(dtype).contiguous(memory_format=last)
     rows = x.permute(0, 2, 3, 1)
-    xd = kernels.space_to_depth(rows, stride).permute(0, 3, 1, 2)
-    wd = kernels.dense_kernel(weight, 1, stride).contiguous(memory_format=last)
+    xd = cpu.space_to_depth(rows, stride).permute(0, 3, 1, 2)
+    wd = cpu.dense_kernel(weight, 1, stride).contiguous(memory_format=last)
     return {
         "forward": lambda: torch.conv2d(x, weight, None, stride),
         "forward, dense": lambda: torch.conv2d(xd, wd),
@@ -53,7 +55,7 @@ def forms(dtype: torch.dtype, inputs: int, size: int, outputs: int, kernel: int,
         "weight, dense": lambda: adjoint(grad, xd, wd, 1, (False, True)),
         "input": lambda: adjoint(grad, x, weight, stride, (True, False)),
         "input, dense": lambda: adjoint(grad, xd, wd, 1, (True, False)),
-        "rearrange": lambda: kernels.space_to_depth(rows, stride),
+        "rearrange": lambda: cpu.space_to_depth(rows, stride),
     }
 
 

@@ -26,8 +26,9 @@ threads = engine.prepare(options.threads)
 import torch
 
 from sacd import config, runs
-from sacd.doctor import gemm_rate, processor
+from sacd.doctor import gemm_rate
 from sacd.envs import names
+from sacd.machine import processor
 from sacd.signals import Stop
 from sacd.train import Training
 

@@ -32,8 +32,9 @@ import torch
 from ordinary import OrdinarySAC
 from sacd import config, runs
 from sacd.agents.sac import SAC
-from sacd.doctor import gemm_rate, processor
-from sacd.nets import Conv
+from sacd.doctor import gemm_rate
+from sacd.layers import Conv
+from sacd.machine import processor
 from sacd.types import Batch, Spec
 from timing import interleaved, spread
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from sacd import config, kernels
+from sacd import config
 from sacd.agents.sac import SAC, State
+from sacd.kernels import cpu
 from sacd.types import Batch, Spec
 
 VECTOR = Spec((7,), False, 1, 5)  # odd sizes throughout: a run's slice then starts at no round address
@@ -85,9 +86,9 @@ def test_a_fleet_is_its_runs(spec, precision, order, tau):
 
 @pytest.mark.parametrize("hidden", [(256, 256), (257, 190)])
 def test_a_fleet_of_usual_size_is_its_runs(hidden):
-    """The same with products so large that they go another way (kernels.LARGE)."""
+    """The same with products so large that they go another way (cpu.LARGE)."""
     sac, size = agent(VECTOR, "fp32", "sequential", 0.05, hidden=hidden), 64
-    assert size * hidden[0] * hidden[1] > kernels.LARGE
+    assert size * hidden[0] * hidden[1] > cpu.LARGE
     check_fleet(sac, batches(VECTOR, size))
 
 

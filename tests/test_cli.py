@@ -101,7 +101,7 @@ def pong() -> tuple:
     from sacd.types import Spec
 
     spec = Spec((84, 84), True, 4, 6)
-    return spec, nets.build(spec, config.make("ALE/Pong-v5")).parameters()
+    return spec, nets.parameters(nets.build(spec, config.make("ALE/Pong-v5")))
 
 
 def test_a_run_that_is_a_file(here, capsys):

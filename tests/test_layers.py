@@ -15,8 +15,12 @@ SOURCE = Path(sacd.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = {".".join(("sacd", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): p for p in FILES}
 LEAVES = {  # module: the modules of this package it may import
-    "errors": (), "rng": (), "kernels": (), "types": (), "losses": (), "signals": ("errors",),
-    "schedules": ("errors",), "heads": ("losses",), "optim": (), "config": ("errors", "schedules"),
+    "errors": (), "rng": (), "machine": (), "kernels": (),
+    "kernels.cpu": ("machine",), "kernels.conv": ("kernels", "kernels.cpu", "kernels.conv_triton"),
+    "kernels.adam": ("kernels", "kernels.adam_triton"), "kernels.conv_triton": (), "kernels.adam_triton": (),
+    "types": (), "losses": (), "signals": ("errors",),
+    "schedules": ("errors",), "heads": ("losses",), "optim": ("kernels", "kernels.adam"),
+    "config": ("errors", "schedules"),
     "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",), "replay": ("types",),
     "console": (), "engine": ("errors",),
 }  # fmt: skip

@@ -11,7 +11,8 @@ from torch import Tensor
 from sacd import config, nets
 from sacd.errors import EnvError
 from sacd.init import first_weights
-from sacd.nets import Conv, Net, Weights
+from sacd.layers import Conv
+from sacd.nets import Net, Weights
 from sacd.optim import Adam
 from sacd.types import Spec
 
@@ -166,7 +167,7 @@ def test_refresh_follows_the_masters(spec, precision):
 def test_number_of_parameters():
     """The Nature CNN for four frames and six actions has the 1,687,206 numbers that its layers add up to."""
     sums = (4 * 64 + 1) * 32, (32 * 16 + 1) * 64, (64 * 9 + 1) * 64, (64 * 49 + 1) * 512, (512 + 1) * 6
-    assert nets.build(IMAGES[0], config.make("test")).parameters() == sum(sums) == 1_687_206
+    assert nets.parameters(nets.build(IMAGES[0], config.make("test"))) == sum(sums) == 1_687_206
 
 
 @pytest.mark.parametrize("spec", [MLP, IMAGES[0]])

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sacd import checkpoint, engine, evaluate, memory, report
+from sacd import checkpoint, engine, evaluate, memory, nets, report
 from sacd.agents.sac import SAC, State
 from sacd.config import Config
 from sacd.console import Bar, complain, say
@@ -17,7 +17,6 @@ from sacd.envs import names
 from sacd.envs.pool import make_lanes
 from sacd.errors import CheckpointError, Interrupted
 from sacd.files import replace_file
-from sacd.nets import Weights
 from sacd.runs import RunFolder
 from sacd.signals import Stop
 from sacd.train import Training
@@ -57,7 +56,7 @@ def train_one(config: Config, preset: str, path: Path) -> None:
 def _announce(training: Training, preset: str, bar: Bar) -> None:
     """What is going to happen, in a line or two."""
     config, agent = training.config, training.agent
-    need = memory.needed(training.pool.spec, config, 1, agent.net.parameters())
+    need = memory.needed(training.pool.spec, config, 1, nets.parameters(agent.net))
     bar.note(
         f"{config.env}, preset {preset}, seed {config.seed}: {config.steps} steps, {agent.spec.actions} actions, "
         f"{config.precision} on {training.device} with {torch.get_num_threads()} threads, "
@@ -131,7 +130,7 @@ def load(config: Config, folder: RunFolder) -> tuple[SAC, State, int]:
         state = agent.init(torch.tensor([config.seed]))
         wanted = {k: t[0] for k, t in state.tensors().items() if k.startswith("actor.")}
         checkpoint.check_tensors({k: t for k, t in tensors.items() if k.startswith("actor.")}, wanted, place)
-        state.actor = Weights(state.actor.layers, {k: tensors[f"actor.{k}"][None] for k in state.actor.tensors})
+        state.actor = agent.net.weights({k: tensors[f"actor.{k}"][None] for k in state.actor.tensors})
         for text in wrong:
             complain(f"{text} {place} is taken instead.")
         return agent, state, manifest["step"]

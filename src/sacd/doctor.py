@@ -1,6 +1,5 @@
 """`sacd doctor`: what will be used here, and why."""
 
-import platform
 import shutil
 import statistics
 import time
@@ -12,6 +11,7 @@ from sacd import engine, memory, runs
 from sacd.config import Config
 from sacd.console import say
 from sacd.envs import names
+from sacd.machine import processor
 
 
 def examine() -> None:
@@ -63,12 +63,3 @@ def gemm_rate(dtype: torch.dtype, size: int = 1024) -> float:
         a @ b
         times.append(time.perf_counter() - begin)
     return 2 * size**3 / statistics.median(times[2:]) / 1e9
-
-
-def processor() -> str:
-    """The processor's name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -34,18 +34,22 @@ def prepare(threads: int) -> int:
     import torch  # noqa: PLC0415  not before the lines above
 
     torch.set_num_threads(count)
+    torch.set_flush_denormal(True)  # before the threads that inherit it exist
     return count
 
 
 def pin(threads: int, image: bool) -> None:
     """The threads to learn with: those asked for, else all cores for images and one for small vectors.
 
+    Numbers below 1e-38 are zero: Adam's moments of units that no longer fire pass through them, and arithmetic on them
+    is so slow that Adam took three times as long.
     A second thread gains a fifth on an MLP's small products, and loses more than all of it as soon as anything else
     runs on the machine: every product waits for the slower thread.
     """
     import torch  # noqa: PLC0415
 
     torch.set_num_threads(threads or (cores() if image else 1))
+    torch.set_flush_denormal(True)
 
 
 def keep_freed_memory() -> None:

@@ -34,7 +34,7 @@ def play(
     count = min(config.eval_lanes, episodes)
     lanes = make_lanes(changed(config, life_loss="ignore", async_envs=False), count)
     tape = Replay(lanes.spec, 1, count, slots=8)  # for its stacks only
-    one, device = single(state, run), state.log_alpha.device
+    one, device = single(agent, state, run), state.log_alpha.device
 
     def seed(episode: int) -> int:
         return rng.derived_seed(config.seed, f"evaluate/{policy}", episode)
@@ -80,10 +80,9 @@ def choose(agent: SAC, state: State, obs: torch.Tensor, u: torch.Tensor, policy:
     return torch.where(u[..., 0] < epsilon, random, heads.greedy(logits))
 
 
-def single(state: State, run: int) -> State:
+def single(agent: SAC, state: State, run: int) -> State:
     """One run of a fleet's state, to act with."""
-    tensors = {k: t[run : run + 1] for k, t in state.actor.tensors.items()}
-    actor = type(state.actor)(state.actor.layers, tensors)
+    actor = agent.net.weights({k: t[run : run + 1] for k, t in state.actor.tensors.items()})
     return State(actor, state.critics, state.targets, state.log_alpha, {})
 
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from sacd import rng
-from sacd.nets import Net
+from sacd.nets import AnyNet
 
 
-def first_weights(net: Net, seeds: Tensor, names: Sequence[str], scheme: str) -> dict[str, Tensor]:
+def first_weights(net: AnyNet, seeds: Tensor, names: Sequence[str], scheme: str) -> dict[str, Tensor]:
     """First weights (R, K, …), one stream a copy in `names`. Equal names give equal weights.
 
     He: normal with gain sqrt 2 over fan-in on every weight, heads included; biases and scheme `torch` are uniform

@@ -65,6 +65,6 @@ def policy_loss(log_pi: Tensor, q: Tensor, alpha: Tensor) -> tuple[Tensor, Tenso
     return value.squeeze(-1), pi * (f - value)
 
 
-def temperature_loss(factor: Tensor, entropy: Tensor, target: float) -> Tensor:
+def temperature_loss(factor: Tensor, entropy: Tensor, target: Tensor | float) -> Tensor:
     """Eq. 11: factor * (H(pi) - target). `factor` is alpha (the text) or log alpha (the author's code)."""
     return factor * (entropy - target)

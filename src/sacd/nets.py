@@ -1,128 +1,53 @@
-"""Run-batched networks with an explicit backward pass: the only code in which weights carry the dimension R.
+"""Run-batched networks with an explicit backward pass: in weights the dimension R is here and in batched.py only.
 
 A net is a tuple of layers; its weights for R runs and K copies are `Weights`: float32 masters of shape (R, K, …) that
 the optimiser steps, and packed copies in the layout and precision the kernels want, refreshed after each step. On a CPU
 the R*K nets are computed one after the other by single-net kernels: nothing is faster there, and run r of a fleet gets
-the same bits as run r alone.
+the same bits as run r alone. On a GPU they are computed together (batched.py).
 
-`vjp` gives the outputs and a function from output gradients to weight gradients, so that losses are differentiated by
-autograd on the small outputs only. No gradient is taken with respect to observations.
-
-Deliberate: pixels enter as whole numbers 0…255 (exact in bf16) and the 1/255 is folded into the first kernel; the last
-layer, and a first layer over vectors, are float32 always.
+`vjp` gives the outputs and a function from output gradients to weight gradients. No gradient is taken with respect to
+observations.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from sacd import kernels
 from sacd.config import Config
 from sacd.errors import EnvError
+from sacd.kernels import cpu
+from sacd.layers import ALIGNED, Conv, Dense, Layer, Packed
 from sacd.types import Spec
 
-Packed = tuple[Tensor, Tensor]
-ALIGNED = 64  # bytes: where torch's own tensors begin
 NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride of the paper's convolutions
-_APPLY: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu_,
-    "tanh": torch.tanh_,
-    "elu": F.elu_,
-    "none": lambda x: x,
-}
-_ADJOINT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # from the gradient and the activation's output
-    "relu": lambda g, y: torch.ops.aten.threshold_backward(g, y, 0),
-    "tanh": torch.ops.aten.tanh_backward,
-    "elu": lambda g, y: torch.ops.aten.elu_backward(g, 1.0, 1.0, 1.0, True, y),
-    "none": lambda g, y: g,
-}
 
 
-@dataclass(frozen=True)
-class Conv:
-    """A strided convolution over (B, H, W, C). `frames` > 0: the input is pixels."""
+class AnyWeights(Protocol):
+    """One part's weights, however they are computed with."""
 
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int
-    frames: int = 0
-    activation: str = "relu"
-    dtype: torch.dtype = torch.float32
+    tensors: dict[str, Tensor]  # float32 masters (R, K, …)
+
+    def split(self, tensors: dict[str, Tensor]) -> list[Tensor]: ...
+    def casts(self) -> list[Tensor | None]: ...
+    def repack(self) -> None: ...
+    def refresh(self) -> None: ...
+    def move_towards(self, other: Any, tau: float) -> None: ...
+
+
+class AnyNet(Protocol):
+    """An architecture, however it is computed."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.outputs, self.inputs, self.kernel, self.kernel)
-
-    @property
-    def block(self) -> int:
-        """Pixels along a side that become channels where the dense form is quicker (kernels.py)."""
-        return self.stride if self.dtype == torch.bfloat16 else 1
-
-    def pack(self, weight: Tensor, bias: Tensor) -> Packed:
-        if self.frames:  # the pixels come rearranged, once for all nets
-            weight = kernels.dense_kernel(weight / 255, self.frames, self.block)
-        return weight.to(self.dtype, memory_format=torch.channels_last), bias.to(self.dtype)
-
-    def forward(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
-        """Output, and what the adjoint needs of the input."""
-        step = self.stride // self.block if self.frames else self.stride
-        return _APPLY[self.activation](kernels.conv(x, *packed, step)), x
-
-    def adjoint(self, grad: Tensor, x: Tensor, y: Tensor, packed: Packed, into: Sequence[int] | None) -> list:
-        """Gradients for the input (of shape `into`; None: not wanted), weight and bias."""
-        g, weight, frames = _ADJOINT[self.activation](grad, y), packed[0], self.frames or 1
-        if not self.frames and self.block > 1:  # only the gradients gain by it
-            x = kernels.space_to_depth(x[:, : self.reach(x.shape[1]), : self.reach(x.shape[2])], self.block)
-            weight = kernels.dense_kernel(weight, 1, self.block).contiguous(memory_format=torch.channels_last)
-        dx, dw, db = kernels.conv_adjoint(g, x, weight, into is not None, self.stride // self.block)
-        if dx is not None and into is not None:
-            dx = kernels.depth_to_space(dx, self.block)
-            if dx.shape[1:3] != into[1:3]:  # pixels at the far edges that no kernel reached
-                dx = F.pad(dx, (0, 0, 0, into[2] - dx.shape[2], 0, into[1] - dx.shape[1]))
-        dw = kernels.dense_kernel_adjoint(dw.float(), frames, self.block)
-        return [dx, dw / 255 if self.frames else dw, db.float()]
-
-    def reach(self, size: int) -> int:
-        """Pixels along a side that the kernel reaches."""
-        return (kernels.conv_size(size, self.kernel, self.stride) - 1) * self.stride + self.kernel
-
-
-@dataclass(frozen=True)
-class Dense:
-    """A linear layer (B, …) -> (B, outputs), with its activation."""
-
-    inputs: int
-    outputs: int
-    activation: str = "none"
-    dtype: torch.dtype = torch.float32
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.outputs, self.inputs)
-
-    def pack(self, weight: Tensor, bias: Tensor) -> Packed:
-        # A slice of the stack may lie where it would not lie alone, and products of unaligned memory round differently.
-        unaligned = self.inputs * self.outputs * weight.element_size() % ALIGNED != 0
-        return weight.to(self.dtype, copy=unaligned), bias.to(self.dtype)
-
-    def forward(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
-        x = x.flatten(1) if x.ndim > 2 else x
-        x = x if x.dtype == self.dtype else x.to(self.dtype)
-        return _APPLY[self.activation](kernels.linear(x, *packed)), x
-
-    def adjoint(self, grad: Tensor, x: Tensor, y: Tensor, packed: Packed, into: Sequence[int] | None) -> list:
-        g = _ADJOINT[self.activation](grad, y)
-        dx = kernels.linear(g, packed[0].mT).view(into) if into is not None else None
-        return [dx, kernels.linear(g.mT, x.mT).float(), g.sum(0, dtype=torch.float32)]
-
-
-Layer = Conv | Dense
+    def layers(self) -> tuple[Layer, ...]: ...
+    def weights(self, tensors: dict[str, Tensor]) -> AnyWeights: ...
+    def prepare(self, obs: Tensor) -> Tensor: ...
+    def __call__(self, weights: Any, x: Tensor) -> Tensor: ...
+    def vjp(self, weights: Any, x: Tensor) -> tuple[Tensor, Callable[[Tensor], list[Tensor]]]: ...
 
 
 class Weights:
@@ -145,6 +70,14 @@ class Weights:
 
     def _pack(self, pairs: list[Packed]) -> list[Packed]:
         return [layer.pack(w, b) for layer, (w, b) in zip(self.layers, pairs, strict=True)]
+
+    def casts(self) -> list[Tensor | None]:
+        """The optimiser need write nothing along."""
+        return [None] * len(self.split(self.tensors))
+
+    def repack(self) -> None:
+        """After an optimiser's step."""
+        self.refresh()
 
     def refresh(self) -> None:
         """Bring the packed copies up to date with the masters; float32 matrices are used as they are."""
@@ -171,6 +104,10 @@ class Net:
     layers: tuple[Layer, ...]
     image: bool
 
+    def weights(self, tensors: dict[str, Tensor]) -> Weights:
+        """Weights that this net can use."""
+        return Weights(self.layers, tensors)
+
     def prepare(self, obs: Tensor) -> Tensor:
         """Observations (R, B, *obs) as the first layer wants them; computed once for all nets that see them."""
         first = self.layers[0]
@@ -179,11 +116,7 @@ class Net:
         r, b, s, h, w = obs.shape[:5]
         h, w = first.reach(h), first.reach(w)
         frames = obs.reshape(r * b, s, *obs.shape[3:5], -1)[:, :, :h, :w]
-        return kernels.stack_to_depth(frames, first.block).to(first.dtype).unflatten(0, (r, b))
-
-    def parameters(self) -> int:
-        """Numbers in one net."""
-        return sum(math.prod(layer.shape) + layer.shape[0] for layer in self.layers)
+        return cpu.stack_to_depth(frames, first.block).to(first.dtype).unflatten(0, (r, b))
 
     def __call__(self, weights: Weights, x: Tensor) -> Tensor:
         """Outputs (R, K, B, A) for prepared observations (R, B, …)."""
@@ -225,6 +158,11 @@ class Net:
         return found
 
 
+def parameters(net: AnyNet) -> int:
+    """Numbers in one net."""
+    return sum(math.prod(layer.shape) + layer.outputs for layer in net.layers)
+
+
 def build(spec: Spec, config: Config) -> Net:
     """The architecture for an environment: the Nature CNN for images, an MLP for vectors."""
     torso = config.torso if config.torso != "auto" else ("nature" if spec.image else "mlp")
@@ -241,7 +179,7 @@ def build(spec: Spec, config: Config) -> Net:
     channels, layers = spec.stack * math.prod(spec.frame[2:]), []
     for i, (outputs, kernel, stride) in enumerate(NATURE):
         layers.append(Conv(channels, outputs, kernel, stride, frames=spec.stack if i == 0 else 0, dtype=dtype))
-        h, w, channels = kernels.conv_size(h, kernel, stride), kernels.conv_size(w, kernel, stride), outputs
+        h, w, channels = cpu.conv_size(h, kernel, stride), cpu.conv_size(w, kernel, stride), outputs
     if h < 1 or w < 1:
         raise EnvError(f"images of {spec.frame[0]}x{spec.frame[1]} are too small for the Nature CNN; it needs 36x36.")
     return Net((*layers, Dense(h * w * channels, 512, "relu", dtype), Dense(512, spec.actions)), True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from sacd import checkpoint, engine, heads, memory, rng
+from sacd import checkpoint, engine, heads, memory, nets, rng
 from sacd.agents import AGENTS
 from sacd.agents.sac import SAC
 from sacd.clock import Clock
@@ -43,7 +43,7 @@ class Training:
         engine.pin(config.threads, spec.image)
         check_entropy(config, spec.actions)
         self.agent: SAC = AGENTS["sac"](spec, config)
-        memory.check(spec, config, len(seeds), self.agent.net.parameters())
+        memory.check(spec, config, len(seeds), nets.parameters(self.agent.net))
         keys = torch.tensor(seeds, device=self.device)
         self.state = self.agent.init(keys)
         slots = slots_for(config.buffer_size, config.steps, config.n_envs)

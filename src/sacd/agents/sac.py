@@ -15,20 +15,23 @@ import torch
 from torch import Tensor
 
 from sacd import heads, losses, nets, schedules
+from sacd.batched import batched
 from sacd.config import Config
 from sacd.init import first_weights
-from sacd.nets import Weights
+from sacd.nets import AnyNet, AnyWeights
 from sacd.optim import Adam
 from sacd.types import Batch, Out, Spec
+
+CPU = torch.device("cpu")
 
 
 @dataclass
 class State:
     """All that learning changes. Every tensor begins with the dimension R."""
 
-    actor: Weights  # K = 1
-    critics: Weights  # K = 2
-    targets: Weights  # K = 2
+    actor: AnyWeights  # K = 1
+    critics: AnyWeights  # K = 2
+    targets: AnyWeights  # K = 2
     log_alpha: Tensor  # (R,)
     adams: dict[str, Adam]  # actor, critics, alpha
     updates: int = 0
@@ -55,22 +58,24 @@ class State:
 class SAC:
     """The agent: pure in (state, batch, noise), for any number of runs."""
 
-    def __init__(self, spec: Spec, config: Config):
+    def __init__(self, spec: Spec, config: Config, device: torch.device = CPU):
         self.spec, self.config = spec, config
-        self.net = nets.build(spec, config)
+        net = nets.build(spec, config)
+        self.net: AnyNet = net if device.type == "cpu" else batched(net, spec.frame)
+        self.step = self.gradient_step  # a GPU's engine puts a recorded one here
         self.max_entropy = math.log(spec.actions)
 
     def init(self, seeds: Tensor) -> State:
         """First state of the runs with these seeds (R,)."""
         config, net = self.config, self.net
         names = ("critic0", "critic1")
-        actor = Weights(net.layers, first_weights(net, seeds, ["critic0" if config.tie_init else "actor"], config.init))
-        critics = Weights(net.layers, first_weights(net, seeds, names, config.init))
-        targets = Weights(net.layers, {k: t.clone() for k, t in critics.tensors.items()})
+        actor = net.weights(first_weights(net, seeds, ["critic0" if config.tie_init else "actor"], config.init))
+        critics = net.weights(first_weights(net, seeds, names, config.init))
+        targets = net.weights({k: t.clone() for k, t in critics.tensors.items()})
         log_alpha = torch.full(seeds.shape, math.log(config.alpha_init), device=seeds.device)
         adams = {
-            "actor": Adam(actor.tensors, Weights.split, config.adam_eps),
-            "critics": Adam(critics.tensors, Weights.split, config.adam_eps),
+            "actor": Adam(actor.tensors, actor.split, config.adam_eps, actor.casts()),
+            "critics": Adam(critics.tensors, critics.split, config.adam_eps, critics.casts()),
             "alpha": Adam({"log_alpha": log_alpha}, lambda d: list(d["log_alpha"].split(1)), config.adam_eps),
         }
         return State(actor, critics, targets, log_alpha, adams)
@@ -84,11 +89,17 @@ class SAC:
         """Actions (R, E) drawn from the policy with uniforms u (R, E)."""
         return heads.sample(self.logits(state, obs), u)
 
-    @torch.inference_mode()
     def update(self, state: State, batch: Batch, u: Tensor | None, fraction: float) -> Out:
         """One gradient step of every run. `fraction` of the run is done; `u` (R, B) is noise for a sampled target."""
+        out = self.step(state, batch, u, torch.full_like(state.log_alpha, self.aim(fraction)))
+        state.updates += 1
+        return out
+
+    @torch.inference_mode()
+    def gradient_step(self, state: State, batch: Batch, u: Tensor | None, aim: Tensor) -> Out:
+        """Algorithm 1's gradient step, on tensors alone. `aim` (R,): the wanted entropy, or the fixed temperature."""
         c, net, size = self.config, self.net, batch.action.shape[1]
-        alpha = self.alpha(state, fraction)[:, None, None]  # (R, 1, 1)
+        alpha = (aim if c.alpha else state.log_alpha.exp())[:, None, None]  # (R, 1, 1)
         obs = net.prepare(batch.obs)
 
         target = self._target(state, batch, alpha, u)  # (R, B)
@@ -104,32 +115,26 @@ class SAC:
         actor_loss, slope = losses.policy_loss(log_pi, q_actor.amin(1), alpha)
         share = size * (self.spec.actions if c.actor_reduce == "mean" else 1)
         state.adams["actor"].step(pull_pi(slope[:, None] / share), c.learning_rate)
-        state.actor.refresh()
+        state.actor.repack()
         if c.update_order == "simultaneous":
             self._step_critics(state, critic_gradients)
 
         entropy = losses.entropy(log_pi).mean(-1)  # (R,)
-        self._step_alpha(state, entropy, self.target_entropy(fraction))
-        state.updates += 1
+        if not c.alpha and self.spec.actions > 1:  # else it is fixed, or there is nothing to choose
+            self._step_alpha(state, entropy, aim)
         return Out(alpha[:, 0, 0], entropy, critic_loss, actor_loss, q)
 
     def move_targets(self, state: State) -> None:
         """Targets towards the critics, by tau."""
         state.targets.move_towards(state.critics, self.config.tau)
 
-    def alpha(self, state: State, fraction: float) -> Tensor:
-        """The temperature (R,)."""
-        if self.config.alpha:
-            return torch.full_like(state.log_alpha, schedules.value(self.config.alpha, fraction))
-        return state.log_alpha.exp()
+    def aim(self, fraction: float) -> float:
+        """The scheduled number when `fraction` of the run is done: the wanted entropy in nats, or the fixed alpha."""
+        c = self.config
+        if c.alpha or c.target_entropy:
+            return schedules.value(c.alpha or c.target_entropy, fraction)
+        return schedules.value(c.target_entropy_ratio, fraction) * self.max_entropy
 
-    def target_entropy(self, fraction: float) -> float:
-        """The wanted entropy in nats."""
-        if self.config.target_entropy:
-            return schedules.value(self.config.target_entropy, fraction)
-        return schedules.value(self.config.target_entropy_ratio, fraction) * self.max_entropy
-
-    @torch.inference_mode()
     def _target(self, state: State, batch: Batch, alpha: Tensor, u: Tensor | None) -> Tensor:
         """The right side of eq. 4 with the smaller of the target critics: (R, B)."""
         obs = self.net.prepare(batch.next_obs)
@@ -144,13 +149,11 @@ class SAC:
 
     def _step_critics(self, state: State, gradients: list[Tensor]) -> None:
         state.adams["critics"].step(gradients, self.config.learning_rate)
-        state.critics.refresh()
+        state.critics.repack()
 
-    def _step_alpha(self, state: State, entropy: Tensor, wanted: float) -> None:
+    def _step_alpha(self, state: State, entropy: Tensor, wanted: Tensor) -> None:
         """Eq. 11 by its parameter log alpha: d alpha / d log alpha = alpha."""
         c = self.config
-        if c.alpha or self.spec.actions == 1:  # fixed, or nothing to choose
-            return
         gap = losses.temperature_loss(torch.ones_like(entropy), entropy, wanted)  # linear in its factor
         slope = gap * state.log_alpha.exp() if c.temperature_loss == "alpha" else gap
         state.adams["alpha"].step(list(slope.split(1)), c.learning_rate)

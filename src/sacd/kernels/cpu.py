@@ -5,21 +5,25 @@ a k x k kernel of stride s becomes k/s x k/s of stride 1. The arithmetic is the 
 kernels are up to twice as fast on the dense form, in float32 they are not (bench/NOTES.md). Activations are
 (B, H, W, C) throughout, which is the layout those kernels want.
 
-Float32 matrix products go to oneDNN, past torch's default of MKL: on AMD processors MKL leaves half of the machine's
-rate unused. Below `LARGE` oneDNN's call costs more than it gains.
+Where torch's float32 matrix products are MKL's and the processor is not Intel's, large ones go to oneDNN instead: MKL
+leaves half of an AMD processor's rate unused, while on an Intel one it is the quicker of the two (bench/NOTES.md).
+Below `LARGE` oneDNN's call costs more than it gains.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sacd.machine import processor
+
 LARGE = 1 << 20  # multiply-adds
 _ONEDNN = torch.ops.mkldnn._linear_pointwise.default if torch.backends.mkldnn.is_available() else None
+PAST_MKL = _ONEDNN is not None and torch.backends.mkl.is_available() and "Intel" not in processor()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x weight^T + bias, in the precision of its arguments: (B, I), (O, I) -> (B, O). Transposed views are welcome."""
-    large = x.numel() * weight.shape[0] >= LARGE and x.dtype == torch.float32 and x.device.type == "cpu"
+    large = PAST_MKL and x.numel() * weight.shape[0] >= LARGE and x.dtype == torch.float32 and x.device.type == "cpu"
     return _ONEDNN(x, weight, bias, "none", [], "") if large and _ONEDNN else F.linear(x, weight, bias)
 
 

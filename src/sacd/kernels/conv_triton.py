@@ -1,0 +1,147 @@
+"""Stride-1 convolutions of many nets at once, as implicit matrix products: no patch matrix is ever written.
+
+The reference, with the shapes and the meaning of each function, is conv.py. The channels of one kernel row lie side by
+side in an image row, so a tile of "patches" is a plain load of rows that overlap. Nets that see the same images are the
+columns of one product; their number is a power of two (one actor, two critics).
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def _forward(
+    x, w, bias, y, M, H, W, h, wide,
+    C: tl.constexpr, T: tl.constexpr, N: tl.constexpr, S: tl.constexpr, NETS: tl.constexpr, IEEE: tl.constexpr,
+    BM: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    g = tl.program_id(1).to(tl.int64)
+    m, column = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, NETS * N)
+    net, n, inside = column // N, column % N, m < M
+    ox, oy, b = m % wide, m // wide % h, m // (wide * h)
+    x += g * (M // (h * wide) * H * W * C)
+    w += g * (NETS * T * T * C * N)
+    acc = tl.zeros((BM, NETS * N), tl.float32)
+    for row in range(T):
+        begin = ((b * H + oy + row) * W + ox) * C
+        for part in range(T * C // BK):
+            k = part * BK + tl.arange(0, BK)
+            tile = tl.load(x + begin[:, None] + k[None, :], mask=inside[:, None], other=0)
+            kernel = tl.load(w + (net * (T * T * C * N) + n)[None, :] + (row * T * C + k)[:, None] * N)
+            acc = tl.dot(tile.to(kernel.dtype), kernel, acc, input_precision="ieee" if IEEE else "tf32")
+    acc += tl.load(bias + g * (NETS * N) + column).to(tl.float32)[None, :]
+    at = ((b * (h // S) + oy // S) * (wide // S) + ox // S) * (S * S * N) + (oy % S * S + ox % S) * N
+    y += g * NETS * M * N
+    at = at[:, None] + (net * M * N + n)[None, :]
+    tl.store(y + at, tl.maximum(acc, 0.0).to(y.dtype.element_ty), mask=inside[:, None])
+
+
+@triton.jit
+def _weight_gradient(
+    x, grad, dw, db, M, W, limit,
+    C: tl.constexpr, T: tl.constexpr, N: tl.constexpr, NETS: tl.constexpr, IEEE: tl.constexpr,
+    BM: tl.constexpr, BK: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    block, g, split = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
+    row, k = block * BK // (T * C), block * BK % (T * C) + tl.arange(0, BK)
+    column = tl.arange(0, NETS * N)
+    net, n = column // N, column % N
+    x += g * M * C + row * W * C
+    grad += g * NETS * M * N
+    acc, total = tl.zeros((BK, NETS * N), tl.float32), tl.zeros((NETS * N,), tl.float32)
+    for start in range(0, CHUNK, BM):
+        m = tl.program_id(2) * CHUNK + start + tl.arange(0, BM)
+        inside = (m < limit)[:, None]  # after it only places where no kernel fits
+        slope = tl.load(grad + m[:, None] * N + (net * M * N + n)[None, :], mask=inside, other=0.0)
+        tile = tl.load(x + m[:, None] * C + k[None, :], mask=inside, other=0)
+        acc = tl.dot(tl.trans(tile.to(slope.dtype)), slope, acc, input_precision="ieee" if IEEE else "tf32")
+        if block == 0:
+            total += tl.sum(slope.to(tl.float32), 0)
+    place = (split * tl.num_programs(1) + g) * NETS
+    at = (place + net)[None, :] * (T * T * C * N) + (block * BK + tl.arange(0, BK))[:, None] * N + n[None, :]
+    tl.store(dw + at, acc)
+    first = column + block * (NETS * N) < NETS * N  # the first block of rows sums for the bias
+    tl.store(db + place * N + column, total, mask=first)
+
+
+@triton.jit
+def _input_gradient(
+    grad, w, x, dx, M, H, W, high, wide,
+    C: tl.constexpr, T: tl.constexpr, N: tl.constexpr, S: tl.constexpr, IEEE: tl.constexpr,
+    BM: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    g = tl.program_id(2).to(tl.int64)
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    c, n, inside = tl.program_id(1) * BC + tl.arange(0, BC), tl.arange(0, N), m < M
+    col, line, b = m % W, m // W % H, m // (W * H)
+    grad += g * M * N
+    w += g * (T * T * C * N)
+    acc = tl.zeros((BM, BC), tl.float32)
+    for tap in range(T * T):
+        reached = inside & (line >= tap // T) & (col >= tap % T)
+        place = m - tap // T * W - tap % T
+        slope = tl.load(grad + place[:, None] * N + n[None, :], mask=reached[:, None], other=0.0)
+        kernel = tl.load(w + (tap * C + c)[:, None] * N + n[None, :])
+        acc = tl.dot(slope, tl.trans(kernel), acc, input_precision="ieee" if IEEE else "tf32")
+    seen = tl.load(x + g * M * C + m[:, None] * C + c[None, :], mask=inside[:, None], other=0.0)
+    part, channel = c // (C // S // S), c % (C // S // S)  # of the block, and within the pixel
+    pixel = ((b * high + line * S) * wide + col * S)[:, None] + (part // S * wide + part % S)[None, :]
+    dx += g * (M // (H * W) * high * wide) * (C // S // S)
+    at = pixel * (C // S // S) + channel[None, :]
+    tl.store(dx + at, tl.where(seen > 0, acc, 0.0).to(dx.dtype.element_ty), mask=inside[:, None])
+
+
+def _part(count: int, most: int) -> int:
+    """The largest power of two, up to `most`, that divides a count."""
+    return min(most, count & -count)
+
+
+def forward(x: Tensor, w: Tensor, bias: Tensor, side: int, size: tuple[int, int], block: int, tiles=None) -> Tensor:
+    """See conv.py."""
+    groups, batch, high, wide, channels = x.shape
+    nets, outputs = w.shape[0], w.shape[2]
+    h, v = size
+    m = batch * h * v
+    y = torch.empty((nets, batch, h // block, v // block, block * block * outputs), dtype=w.dtype, device=w.device)
+    bm, bk, warps, stages = tiles or (128, _part(side * channels, 32), 4, 3)
+    _forward[(triton.cdiv(m, bm), groups)](
+        x, w, bias, y, m, high, wide, h, v, C=channels, T=side, N=outputs, S=block, NETS=nets // groups,
+        IEEE=w.dtype == torch.float32, BM=bm, BK=bk, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return y
+
+
+def weight_gradient(x: Tensor, grad: Tensor, side: int, tiles=None) -> tuple[Tensor, Tensor]:
+    """See conv.py."""
+    groups, batch, high, wide, channels = x.shape
+    nets, outputs = grad.shape[0], grad.shape[4]
+    m, depth = batch * high * wide, side * side * channels
+    bm, bk, warps, stages = tiles or (128, _part(side * channels, 128), 4, 3)
+    blocks = depth // bk
+    splits = max(1, min(64, 1056 // (blocks * groups)))
+    chunk = triton.cdiv(triton.cdiv(m, splits), bm) * bm  # in whole tiles
+    splits = triton.cdiv(m, chunk)
+    dw = torch.empty((splits, nets, depth, outputs), dtype=torch.float32, device=x.device)
+    db = torch.empty((splits, nets, outputs), dtype=torch.float32, device=x.device)
+    _weight_gradient[(blocks, groups, splits)](
+        x, grad, dw, db, m, wide, m - (side - 1) * (wide + 1), C=channels, T=side, N=outputs, NETS=nets // groups,
+        IEEE=grad.dtype == torch.float32, BM=bm, BK=bk, CHUNK=chunk, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return (dw[0], db[0]) if splits == 1 else (dw.sum(0), db.sum(0))
+
+
+def input_gradient(
+    grad: Tensor, w: Tensor, x: Tensor, side: int, block: int, grid: tuple[int, int], tiles=None
+) -> Tensor:
+    """See conv.py."""
+    nets, batch, high, wide, channels = x.shape
+    m = batch * high * wide
+    dx = torch.zeros((nets, batch, *grid, channels // block**2), dtype=x.dtype, device=x.device)
+    bm, bc, warps, stages = tiles or (128, _part(channels, 128), 4, 3)
+    _input_gradient[(triton.cdiv(m, bm), channels // bc, nets)](
+        grad, w, x, dx, m, high, wide, *grid, C=channels, T=side, N=w.shape[2], S=block,
+        IEEE=w.dtype == torch.float32, BM=bm, BC=bc, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return dx

@@ -1,0 +1,15 @@
+"""What this machine is, from the standard library alone."""
+
+import platform
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
