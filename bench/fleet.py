@@ -1,6 +1,6 @@
 """A fleet on a GPU: one gradient step and one act of R runs, with the memory they take.
 
-    python bench/fleet.py [--runs 1,20,100] [--seconds 2] [--profile]
+    python bench/fleet.py [--runs 1,20,100] [--profile]
 
 Times are medians of CUDA-event timings over replays of the recorded graph, on fresh random images.
 """
@@ -12,9 +12,10 @@ from sacd import engine
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--runs", default="1,20,100")
+parser.add_argument("--orders", default="simultaneous,sequential")
 parser.add_argument("--steps", type=int, default=40)
 parser.add_argument("--precisions", default="bf16")
-parser.add_argument("--profile", action="store_true", help="the kernels of the last variant, by time")
+parser.add_argument("--profile", action="store_true", help="kernels by time, after each variant")
 options = parser.parse_args()
 engine.prepare(0)
 
@@ -88,7 +89,7 @@ def main() -> None:
     print(f"{'R':>4} {'precision':>9} {'order':>13} {'update ms':>10} {'act ms':>8} {'GB':>6}")
     for count in map(int, options.runs.split(",")):
         for precision in options.precisions.split(","):
-            for order in ("simultaneous", "sequential"):
+            for order in options.orders.split(","):
                 update, acting, memory = measure(count, precision, order)
                 print(f"{count:4} {precision:>9} {order:>13} {update:10.3f} {acting:8.3f} {memory:6.1f}", flush=True)
 

@@ -44,7 +44,7 @@ class Silent:
 def learning_phase(chosen: config.Config) -> tuple[float, float, float]:
     """Steps a second, updates a second, and (time around the update) / (time in it), after learning has started."""
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(chosen, [0], [runs.RunFolder(Path(folder) / "run")], Silent())
+        training = Training([chosen], [runs.RunFolder(Path(folder) / "run")], Silent())
         update, marks, inside = training.agent.update, [], []
 
         def timed(*arguments):

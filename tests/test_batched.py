@@ -26,7 +26,7 @@ DTYPE = torch.float32 if DEVICE.type == "cuda" else torch.float64  # in float64 
 def both(spec: Spec):
     """The single nets and the batched ones with equal masters."""
     net = nets.build(spec, config.make("test", hidden=(33, 18)))
-    tensors = {k: t.to(DTYPE) for k, t in first_weights(net, SEEDS, NAMES, "he").items()}
+    tensors = {k: t.to(DTYPE) for k, t in first_weights(net.layers, SEEDS, NAMES, "he").items()}
     net = nets.Net(tuple(replace(layer, dtype=DTYPE) for layer in net.layers), net.image)
     together = batched.batched(net, spec.frame)
     moved = {k: t.to(DEVICE) for k, t in tensors.items()}
@@ -65,7 +65,7 @@ def test_packed_tensors_keep_their_place(spec):
     """A refresh brings new masters into the same memory: a recorded update reads them there."""
     net = nets.build(spec, config.make("test", hidden=(33, 18), precision="bf16"))
     together = batched.batched(net, spec.frame)
-    weights = together.weights({k: t.to(DEVICE) for k, t in first_weights(net, SEEDS, NAMES, "he").items()})
+    weights = together.weights({k: t.to(DEVICE) for k, t in first_weights(net.layers, SEEDS, NAMES, "he").items()})
     x = together.prepare(observations(spec).to(DEVICE))
     before, places = together(weights, x), [w.data_ptr() for pair in weights.packed for w in pair]
     for t in weights.tensors.values():

@@ -91,7 +91,7 @@ def test_too_much_memory_is_said_before_it_is_taken(here, capsys, monkeypatch):
     fits = int(said.partition("--buffer-size 1000000 to ")[2].split()[0])
     chosen = config.make("ALE/Pong-v5", steps=2_000_000, buffer_size=fits)
     spec, parameters = pong()
-    assert memory.check(spec, chosen, 1, parameters) <= 5 * 10**9
+    assert memory.check(spec, chosen, 1, parameters, torch.device("cpu")) <= 5 * 10**9
     assert not (here / "r").exists()
 
 

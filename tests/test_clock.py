@@ -112,7 +112,7 @@ def counted(tmp_path, monkeypatch, **values) -> tuple[Training, list, list]:
     """A real run of the pixel toy whose agent only counts: (step, replay size, update) and the moves' steps."""
     chosen = config.make(names.resolve("sacd/Catch-v0"), "paper", **values)
     folder = RunFolder(tmp_path)
-    training = Training(chosen, [0], [folder], Bar("test", chosen.steps))
+    training = Training([chosen], [folder], Bar("test", chosen.steps))
     learned, moved = [], []
     monkeypatch.setattr(
         training.agent,
@@ -120,7 +120,7 @@ def counted(tmp_path, monkeypatch, **values) -> tuple[Training, list, list]:
         lambda state, batch, u, fraction: learned.append((training.clock.step, int(training.replay.size()[0]))),
     )
     monkeypatch.setattr(training.agent, "move_targets", lambda state: moved.append(training.clock.step))
-    monkeypatch.setattr(training.logs[0], "wants", lambda updates: False)
+    monkeypatch.setattr(training.samples, "add", lambda out, updates: None)
     training.run(Stop())
     training.close()
     return training, learned, moved

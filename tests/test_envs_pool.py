@@ -17,7 +17,7 @@ EVERY = 70  # steps between regular checkpoints
 
 def pool(env: str, seeds: tuple[int, ...] = (3, 9), lanes: int = 2, **values: Any) -> Pool:
     atari = env.startswith("ALE/")
-    return Pool(config.make(env, "paper" if atari else "classic", **values), list(seeds), lanes)
+    return Pool([config.make(env, "paper" if atari else "classic", seed=s, **values) for s in seeds], lanes)
 
 
 def drive(made: Pool, actions: np.ndarray, first: int = 0, every: int = EVERY) -> list[tuple]:

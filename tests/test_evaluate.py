@@ -11,17 +11,32 @@ from worlds import world
 
 def scores(policy: str = "greedy", env: str = "CartPole-v1", episodes: int = 5, **fields) -> list[float]:
     """An untrained agent's scores."""
-    chosen = config.make(env, "classic", hidden=(16,), device="cpu", **fields)
+    chosen = config.make(env, "classic", hidden=(16,), device="cpu", eval_episodes=episodes, **fields)
     lanes = make_lanes(chosen, 1)
     lanes.close()
     agent = SAC(lanes.spec, chosen)
-    return play(agent, agent.init(torch.tensor([chosen.seed])), chosen, 0, policy, episodes)
+    return play(agent, agent.init(torch.tensor([chosen.seed])), [chosen], [0], policy)[0]
 
 
 def test_the_number_of_lanes_does_not_choose_the_episodes() -> None:
     """Episode i has the same score whichever lane plays it, so short games are not favoured."""
     for policy in ("greedy", "sampled"):
         assert scores(policy, eval_lanes=1) == scores(policy, eval_lanes=3) == scores(policy, eval_lanes=5)
+
+
+def test_runs_played_together_score_as_alone() -> None:
+    """Two of a fleet's three runs, played side by side, have the scores that each has by itself."""
+    seeds = (4, 5, 6)
+    configs = [
+        config.make("CartPole-v1", "classic", hidden=(16,), device="cpu", eval_episodes=3, seed=s) for s in seeds
+    ]
+    lanes = make_lanes(configs[0], 1)
+    lanes.close()
+    agent = SAC(lanes.spec, configs[0])
+    state = agent.init(torch.tensor(seeds))
+    for policy in ("greedy", "sampled"):
+        alone = [scores(policy, episodes=3, seed=s) for s in seeds]
+        assert play(agent, state, configs[1:], [1, 2], policy) == alone[1:]
 
 
 def test_the_seed_chooses_the_episodes() -> None:

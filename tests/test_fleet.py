@@ -25,7 +25,7 @@ def train(env: str, seeds: list[int], folder: Path) -> tuple[Training, list[RunF
     folders = [RunFolder(folder / str(seed)) for seed in seeds]
     for each in folders:
         each.claim(chosen)
-    training = Training(chosen, seeds, folders, Silent())
+    training = Training([config.changed(chosen, seed=s) for s in seeds], folders, Silent())
     training.run(Stop())
     training.close()
     return training, folders

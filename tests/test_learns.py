@@ -33,12 +33,13 @@ def learn(env: str, folder: Path, **fields) -> dict[str, list[float]]:
     folders = [RunFolder(folder / str(seed)) for seed in SEEDS]
     for each in folders:
         each.claim(chosen)
-    training = Training(chosen, SEEDS, folders, Silent())
+    configs = [config.changed(chosen, seed=s, eval_episodes=EPISODES) for s in SEEDS]
+    training = Training(configs, folders, Silent())
     training.run(Stop())
     training.close()
     found = {}
     for policy in ("greedy", "sampled"):
-        scores = [play(training.agent, training.state, chosen, r, policy, EPISODES) for r in range(len(SEEDS))]
+        scores = play(training.agent, training.state, configs, range(len(SEEDS)), policy)
         found[policy] = [sum(s) / len(s) for s in scores]
     return found
 

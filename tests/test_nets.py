@@ -30,7 +30,7 @@ def seeds(*values: int) -> Tensor:
 def make(spec: Spec, values: dict, dtype: torch.dtype | None = None) -> tuple[Net, Weights]:
     """A net and its weights for two runs of two copies; `dtype` for all layers and the masters if given."""
     net = nets.build(spec, config.make("test", **values))
-    tensors = first_weights(net, seeds(3, 8), NAMES, "he")
+    tensors = first_weights(net.layers, seeds(3, 8), NAMES, "he")
     if dtype is not None:
         net = Net(tuple(replace(layer, dtype=dtype) for layer in net.layers), net.image)
         tensors = {k: t.to(dtype) for k, t in tensors.items()}
@@ -189,7 +189,7 @@ def test_he_weights(spec):
 def test_torch_weights():
     """Scheme `torch` is uniform within 1 / sqrt(fan in), weights and biases."""
     net = nets.build(MLP, config.make("test", init="torch"))
-    for name, t in first_weights(net, seeds(1), NAMES, "torch").items():
+    for name, t in first_weights(net.layers, seeds(1), NAMES, "torch").items():
         bound = math.prod(net.layers[int(name[0])].shape[1:]) ** -0.5
         assert bound * 0.7 < t.abs().max() <= bound
         if t.numel() > 1000:
@@ -201,13 +201,13 @@ def test_torch_weights():
 def test_copies_and_seeds_differ_in_every_layer(spec, scheme):
     """Twins and runs share no layer, and no weight equals that of another; equal names and seeds give equal weights."""
     net = nets.build(spec, config.make("test"))
-    found = first_weights(net, seeds(3, 8), (*NAMES, "critic0"), scheme)
+    found = first_weights(net.layers, seeds(3, 8), (*NAMES, "critic0"), scheme)
     for t in found.values():
         a, b, c = t[0, 0], t[0, 1], t[1, 0]
         assert float((a == b).double().mean()) < 0.01
         assert float((a == c).double().mean()) < 0.01
         assert torch.equal(a, t[0, 2])
-        alone = first_weights(net, seeds(8), NAMES, scheme)
+        alone = first_weights(net.layers, seeds(8), NAMES, scheme)
     assert all(torch.equal(found[k][1:, :2], alone[k]) for k in found)
 
 

@@ -189,7 +189,10 @@ def test_bytes_for_counts_all_columns(shape):
 
 
 def test_slots_for():
-    """The ring holds the buffer, or two frames a step where the run is shorter, in each lane."""
-    assert slots_for(1_000_000, 10_000_000, 1) == 1_000_000
-    assert slots_for(1_000_000, 10_000_000, 8) == 125_000
-    assert slots_for(1_000_000, 100, 1) >= 2 * 100
+    """The ring holds the buffer, or where the run is shorter all its frames, with one more for each episode's end."""
+    vector, image = Spec((5,), False, 1, 2), Spec((84, 84), True, 4, 6)
+    for spec in (vector, image):
+        assert slots_for(spec, 1_000_000, 10_000_000, 1) == 1_000_000
+        assert slots_for(spec, 1_000_000, 10_000_000, 8) == 125_000
+    assert slots_for(vector, 1_000_000, 100, 1) >= 2 * 100
+    assert slots_for(image, 1_000_000, 800, 1) >= 800 + 800 // 8

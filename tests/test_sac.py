@@ -197,7 +197,7 @@ def test_act_draws_from_the_policy():
 def test_target_entropy(values, wanted):
     """The wanted entropy at the start, middle and end of a run: a share of log |A|, or nats."""
     sac, _ = make(**values)
-    assert [sac.aim(f) for f in (0.0, 0.5, 1.0)] == pytest.approx(wanted)
+    assert [sac.aim(f).item() for f in (0.0, 0.5, 1.0)] == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("name", ["target_entropy_ratio", "target_entropy"])

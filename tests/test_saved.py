@@ -159,7 +159,8 @@ def fleet(place: Path, seeds: list[int], stop_at: int = 0) -> list[RunFolder]:
     """Runs in lockstep, to their end or to a crash."""
     values = COMMON | {"hidden": (16,), "steps": 500, "eval_episodes": 1}
     folders = [RunFolder(place / str(s)) for s in seeds]
-    training = Training(config.make("CartPole-v1", "classic", **values), seeds, folders, Bar("test", 500))
+    configs = [config.make("CartPole-v1", "classic", seed=s, **values) for s in seeds]
+    training = Training(configs, folders, Bar("test", 500))
     for folder in folders:
         folder.claim(training.config)
     with pytest.MonkeyPatch.context() as patch:

@@ -130,7 +130,7 @@ def tape(folder: RunFolder, facts: dict[str, Any]) -> list[bytes]:
     chunks = [checkpoint.read_chunk(folder.path / n, w) for n, w in zip(names, wanted, strict=True)]
     frame = chunks[0]["0.frame"]
     spec = Spec(tuple(frame.shape[1:]), frame.dtype == torch.uint8, config.stack, 18)
-    replay = Replay(spec, 1, config.n_envs, slots_for(config.buffer_size, config.steps, config.n_envs))
+    replay = Replay(spec, 1, config.n_envs, slots_for(spec, config.buffer_size, config.steps, config.n_envs))
     replay.load(0, chunks, facts["replay"])
     found = [json.dumps(facts["replay"]).encode()]
     for lane, head in enumerate(replay.head):

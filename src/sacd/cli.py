@@ -1,4 +1,4 @@
-"""The command line: train, evaluate, report, doctor. Flags are the configuration's fields.
+"""The command line: train, sweep, evaluate, report, doctor. Flags are the configuration's fields.
 
 argparse, because an error is then one sentence, the flags carry ranges and units from config.py's own table, and
 `sacd --help` loads nothing. Each command imports what it needs when it runs; torch comes last.
@@ -88,6 +88,18 @@ def build_parser() -> Parser:
     train.add_argument("--run", type=Path, help="the run's folder (default runs/<env>_<preset>_s<seed>)")
     add_fields(train)
 
+    sweep = commands.add_parser(
+        "sweep", help="train games x seeds as one program; again: resume", epilog=EXIT_CODES,
+        usage="sacd sweep --games GAME,... [--seeds N] [--preset PRESET] [--out FOLDER] [--FIELD VALUE ...]",
+        description="Train every game with every seed, many runs at once, and leave an ordinary run's folder for each. "
+        "The same command again goes on where it stopped, and tries again what failed.",
+    )  # fmt: skip
+    sweep.add_argument("--games", required=True, help="games or Gymnasium ids with commas between; 'paper': its 20")
+    sweep.add_argument("--seeds", default="5", help="how many (5 is 0,1,2,3,4), or which, with commas between (7,8)")
+    sweep.add_argument("--preset", help=f"{', '.join(config.PRESETS)} (default: paper for Atari, classic for others)")
+    sweep.add_argument("--out", type=Path, default=Path("runs"), help="where the runs' folders go (default runs)")
+    add_fields(sweep)
+
     evaluate = commands.add_parser("evaluate", help="play full episodes with a trained run")
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     evaluate.add_argument("--episodes", help="full episodes (default: the run's)")
@@ -153,6 +165,32 @@ def train(namespace: argparse.Namespace) -> None:
     train_one(chosen, preset, folder)
 
 
+def sweep(namespace: argparse.Namespace) -> None:
+    from sacd.envs import names
+
+    if "seed" in namespace.fields:
+        raise UsageError("a sweep takes --seeds, how many or which: --seeds 5, or --seeds 7,8.")
+    games = names.PAPER_GAMES if namespace.games == "paper" else [g for g in namespace.games.split(",") if g.strip()]
+    envs = list(dict.fromkeys(names.resolve(game.strip()) for game in games))
+    if not envs or len({names.is_atari(env) for env in envs}) > 1:
+        raise UsageError("name the --games: Atari games, or other environments, but not both in one sweep.")
+    preset = namespace.preset or ("paper" if names.is_atari(envs[0]) else "classic")
+    numbers = config.convert("hidden", namespace.seeds)  # whole numbers with commas between
+    seeds = numbers if "," in namespace.seeds else range(*numbers)
+    configs = [config.make(env, preset, **(namespace.fields | {"seed": s})) for env in envs for s in seeds]
+    if not configs:
+        raise UsageError(f"--seeds {namespace.seeds}: that is no seed at all.")
+
+    from sacd import engine
+
+    engine.prepare(configs[0].threads)
+    from sacd.sweep import sweep as run
+
+    failed = run(configs, preset, namespace.out)
+    if failed:
+        raise SacdError(f"{failed} runs failed; error.log in their folders says why. The same command tries again.")
+
+
 def evaluate(namespace: argparse.Namespace) -> None:
     from sacd.runs import RunFolder
 
@@ -187,4 +225,4 @@ def doctor(namespace: argparse.Namespace) -> None:
     examine()
 
 
-COMMANDS = {"train": train, "evaluate": evaluate, "report": report, "doctor": doctor}
+COMMANDS = {"train": train, "sweep": sweep, "evaluate": evaluate, "report": report, "doctor": doctor}

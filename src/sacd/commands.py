@@ -4,6 +4,8 @@ import contextlib
 import json
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +33,20 @@ def train_one(config: Config, preset: str, path: Path) -> None:
         say(report.table([folder]))
         return
     bar = Bar(names.short(config.env), config.steps)
-    training = Training(config, [config.seed], [folder], bar)  # may refuse, so nothing is on the disk before
+    training = Training([config], [folder], bar)  # may refuse, so nothing is on the disk before
     _announce(training, preset, bar)
     folder.claim(config)
     try:
         with Stop() as stop:
             with bar:
                 training.run(stop)
-            _score(config, folder, training, stop)
+            with Bar(f"{names.short(config.env)}, final games", 2 * config.eval_episodes, unit="episodes") as bar:
+                score([config], [folder], training, [0], bar.tick, stop)
         report.curve([folder], folder.curve)
     except Interrupted:
         raise
     except Exception:
-        _keep_traceback(folder)
+        keep_traceback(folder)
         raise
     finally:
         training.close()
@@ -66,7 +69,7 @@ def _announce(training: Training, preset: str, bar: Bar) -> None:
         complain(text)
 
 
-def _keep_traceback(folder: RunFolder) -> None:
+def keep_traceback(folder: RunFolder) -> None:
     """The traceback in the run's folder: the screen shows a sentence."""
     with contextlib.suppress(OSError):
         (folder.path / "error.log").write_text(traceback.format_exc())
@@ -82,28 +85,37 @@ def warnings(config: Config, actions: int) -> list[str]:
     return found
 
 
-def _score(config: Config, folder: RunFolder, training: Training, stop: Stop) -> None:
-    """Play the final evaluation and write evaluation.json, which marks the run as finished."""
-    started = time.monotonic()
-    found: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
-    found |= {p: play(config, training.agent, training.state, p, stop) for p in evaluate.POLICIES}
-    found["seconds"] = round(time.monotonic() - started, 1)
-    replace_file(folder.evaluation, (json.dumps(found, indent=1) + "\n").encode())
+def score(
+    configs: list[Config],
+    folders: list[RunFolder],
+    training: Training,
+    runs: list[int],
+    tell: Callable[[int], None],
+    stop: Stop,
+) -> None:
+    """Play the final games of some runs of one environment and write evaluation.json, which marks them as finished.
 
-
-def play(config: Config, agent: SAC, state: State, policy: str, stop: Stop) -> dict[str, Any]:
-    """One policy's episodes, with progress: their summary and scores."""
-    with Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
-        scores = evaluate.play(agent, state, config, 0, policy, config.eval_episodes, bar.tick, stop)
-    return {**evaluate.summary(scores), "scores": scores}
+    `tell` hears how many episodes are done.
+    """
+    started, found = time.monotonic(), {}
+    for i, policy in enumerate(evaluate.POLICIES):
+        before = i * len(runs) * configs[0].eval_episodes
+        said = partial(lambda before, n: tell(before + n), before)
+        found[policy] = evaluate.play(training.agent, training.state, configs, runs, policy, said, stop)
+    seconds = round(time.monotonic() - started, 1)
+    for i, (config, folder) in enumerate(zip(configs, folders, strict=True)):
+        facts: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
+        facts |= {p: {**evaluate.summary(each[i]), "scores": each[i]} for p, each in found.items()}
+        facts["seconds"] = seconds
+        replace_file(folder.evaluation, (json.dumps(facts, indent=1) + "\n").encode())
 
 
 def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None:
     """Play a trained run (or the newest checkpoint of one under way) and print its scores."""
     agent, state, step = load(config, folder)
     for policy in policies:
-        with Stop() as stop:
-            found = play(config, agent, state, policy, stop)
+        with Stop() as stop, Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
+            found = evaluate.summary(evaluate.play(agent, state, [config], [0], policy, bar.tick, stop)[0])
         spread = f" (sample SD {found['std']:.4g})" if found["std"] is not None else ""
         say(
             f"{names.short(config.env)} at step {step}, {policy}: mean {found['mean']:.6g}{spread}, "
@@ -128,7 +140,7 @@ def load(config: Config, folder: RunFolder) -> tuple[SAC, State, int]:
         agent = SAC(lanes.spec, config)
         lanes.close()
         state = agent.init(torch.tensor([config.seed]))
-        wanted = {k: t[0] for k, t in state.tensors().items() if k.startswith("actor.")}
+        wanted = {k: t for k, t in state.share(0).items() if k.startswith("actor.")}
         checkpoint.check_tensors({k: t for k, t in tensors.items() if k.startswith("actor.")}, wanted, place)
         state.actor = agent.net.weights({k: tensors[f"actor.{k}"][None] for k in state.actor.tensors})
         for text in wrong:

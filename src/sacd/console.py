@@ -41,7 +41,7 @@ class Bar:
 
     def rows(self, step: int, rows: list[dict[str, Any]]) -> None:
         """Each run has a new row of metrics."""
-        self.news = numbers(rows[0]) + (f"  ({len(rows)} runs)" if len(rows) > 1 else "")
+        self.news = numbers(rows)
 
     def tick(self, done: int) -> None:
         """So much of the total is done; said a few times a second at most."""
@@ -68,13 +68,19 @@ class Bar:
             self.console.quiet = True
 
 
-def numbers(row: dict[str, Any]) -> str:
-    """The numbers to watch, where they exist yet."""
+def numbers(rows: list[dict[str, Any]]) -> str:
+    """The numbers to watch, where they exist yet: of one run, or the range over several."""
     shown = (
-        ("score_mean_100", "score {:.4g}"), ("critic_loss", "critic {:.3g}"), ("alpha", "alpha {:.3g}"),
-        ("entropy_share", "entropy {:.0%} of max"),
+        ("score_mean_100", "score {}", ".4g"), ("critic_loss", "critic {}", ".3g"), ("alpha", "alpha {}", ".3g"),
+        ("entropy_share", "entropy {} of max", ".0%"),
     )  # fmt: skip
-    return "  ".join(form.format(row[key]) for key, form in shown if key in row)
+    found = []
+    for key, text, form in shown:
+        values = [row[key] for row in rows if key in row]
+        if values:
+            ends = dict.fromkeys((format(min(values), form), format(max(values), form)))  # one, if they look equal
+            found.append(text.format(" to ".join(ends)))
+    return "  ".join(found)
 
 
 def say(text: str) -> None:

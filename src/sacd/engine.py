@@ -7,7 +7,9 @@ on two cores run ten times slower than of one.
 import ctypes
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from sacd.errors import ResourceError
 
@@ -52,6 +54,30 @@ def pin(threads: int, image: bool) -> None:
     torch.set_flush_denormal(True)
 
 
+def hasten(agent: Any, device: "torch.device") -> Callable[..., Any]:
+    """On a GPU, have the agent's gradient step recorded and replayed. What to act with, likewise."""
+    if device.type == "cpu":
+        return agent.act
+    from sacd.graph import Recorded  # noqa: PLC0415
+
+    agent.step = Recorded(agent.gradient_step)
+    return Recorded(agent.act)
+
+
+@contextmanager
+def own_stream(device: "torch.device") -> Iterator[None]:
+    """On a GPU, a queue of this thread's own: parts of a fleet do not wait for each other."""
+    if device.type == "cpu":
+        yield
+        return
+    import torch  # noqa: PLC0415
+
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.device(device), torch.cuda.stream(stream):
+        yield
+        stream.synchronize()
+
+
 def keep_freed_memory() -> None:
     """Stop glibc from giving each large activation back to the kernel and faulting it in again: a fifth of an update.
 
@@ -64,14 +90,14 @@ def keep_freed_memory() -> None:
 
 
 def device(name: str) -> "torch.device":
-    """The device to learn on, or a sentence on why not. `auto` is the CPU until a GPU has been measured."""
+    """The device to learn on, or a sentence on why not. `auto` is a GPU where torch finds one."""
     import torch  # noqa: PLC0415
 
-    if name in ("auto", "cpu"):
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise ResourceError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; take --device cpu.")
-    index = int(name.partition(":")[2] or 0)
+    index = int(name.partition(":")[2] or 0)  # of `auto` too
     if index >= torch.cuda.device_count():
         raise ResourceError(f"--device {name}: there are {torch.cuda.device_count()} CUDA devices, counted from 0.")
     return torch.device("cuda", index)

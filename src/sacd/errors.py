@@ -5,13 +5,15 @@ Codes: 2 usage or configuration, 3 environment, 4 checkpoint or model file, 5 re
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class SacdError(Exception):
-    """Something the user can put right."""
+    """Something the user can put right. `lanes` are those of a fleet that it came from, where that is known."""
 
     code = 1
+    lanes: Sequence[int] = ()
 
 
 class UsageError(SacdError):
@@ -56,6 +58,16 @@ class Interrupted(SacdError):
     def __init__(self, message: str, code: int):
         super().__init__(message)
         self.code = code
+
+
+@contextmanager
+def blaming(lanes: Sequence[int]) -> Iterator[None]:
+    """An error in here came from these lanes, unless it knows better."""
+    try:
+        yield
+    except SacdError as error:
+        error.lanes = error.lanes or lanes
+        raise
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -1,11 +1,11 @@
-"""Scores of a trained policy: full episodes, raw rewards, each episode from a seed and noise of its own.
+"""Scores of trained policies: full episodes, raw rewards, each episode from a seed and noise of its own.
 
 Episode i of a run is the same whoever plays it: lane l plays episodes l, l + L, …, so short games are not favoured.
 An episode that does not end is cut at the time limit. `greedy` takes the most probable action but for a share of
-uniform ones; `sampled` draws from the policy.
+uniform ones; `sampled` draws from the policy. Runs of one fleet are played together, by one batched policy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch
 from sacd import heads, rng
 from sacd.agents.sac import SAC, State
 from sacd.config import Config, changed
-from sacd.envs.pool import make_lanes
+from sacd.envs.pool import lanes_of
 from sacd.replay import Replay
 from sacd.signals import Stop
 
@@ -23,67 +23,72 @@ POLICIES = ("greedy", "sampled")
 def play(
     agent: SAC,
     state: State,
-    config: Config,
-    run: int,
+    configs: Sequence[Config],
+    runs: Sequence[int],
     policy: str,
-    episodes: int,
     tell: Callable[[int], None] = lambda n: None,
     stop: Stop | None = None,
-) -> list[float]:
-    """Scores of `episodes` episodes of one run of the state, in order; `tell` hears how many are done."""
-    count = min(config.eval_lanes, episodes)
-    lanes = make_lanes(changed(config, life_loss="ignore", async_envs=False), count)
-    tape = Replay(lanes.spec, 1, count, slots=8)  # for its stacks only
-    one, device = single(agent, state, run), state.log_alpha.device
+) -> list[list[float]]:
+    """Scores of each run's episodes, in order: of these runs of the state, played as their `configs` say.
 
-    def seed(episode: int) -> int:
-        return rng.derived_seed(config.seed, f"evaluate/{policy}", episode)
+    `tell` hears how many episodes are done. The environment is one for all.
+    """
+    episodes, config = configs[0].eval_episodes, configs[0]
+    each = min(config.eval_lanes, episodes)
+    count = len(runs) * each  # lanes, run by run
+    seeds = [c.seed for c in configs for _ in range(each)]  # of a lane's run
+    lanes, _ = lanes_of([changed(c, life_loss="ignore", async_envs=False) for c in configs], each)
+    device = state.log_alpha.device
+    tape = Replay(lanes.spec, len(runs), each, slots=8, device=device)  # for its stacks only
+    mine = subset(agent, state, runs)
 
-    def noise(episode: int) -> rng.Stream:
-        return rng.Stream(torch.tensor([config.seed]), f"evaluate/{policy}/{episode}", 2)
+    def seed(lane: int, episode: int) -> int:
+        return rng.derived_seed(seeds[lane], f"evaluate/{policy}", episode)
 
-    playing = list(range(count))  # each lane's episode
-    streams = [noise(i) for i in playing]
-    length, score, found = np.zeros(count, np.int64), np.zeros(count), np.full(episodes, np.nan)
-    tape.start(lanes.reset({i: seed(i) for i in range(count)}, first=True))
+    def noise(lane: int, episode: int) -> rng.Stream:
+        return rng.Stream(torch.tensor([seeds[lane]]), f"evaluate/{policy}/{episode}", 2)
+
+    playing = [i % each for i in range(count)]  # each lane's episode
+    streams = [noise(i, e) for i, e in enumerate(playing)]
+    length, score, found = np.zeros(count, np.int64), np.zeros(count), np.full((len(runs), episodes), np.nan)
+    tape.start(lanes.reset({i: seed(i, e) for i, e in enumerate(playing)}, first=True))
     while np.isnan(found).any():
         if stop is not None:
             stop.check("in the evaluation")
-        u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)])[None]  # (1, lanes, 2)
-        action = (
-            choose(agent, one, tape.observe().to(device), u.to(device), policy, config.eval_epsilon)[0].cpu().numpy()
-        )
+        u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)]).view(len(runs), each, 2)
+        action = choose(agent, mine, tape.observe(), u.to(device), policy, config.eval_epsilon).cpu().numpy().ravel()
         lanes.send(action)
-        step = lanes.recv({i: seed(playing[i] + count) for i in range(count)})
+        step = lanes.recv({i: seed(i, playing[i] + each) for i in range(count)})
         tape.add(action, step)
         score += step.reward
         length += 1
         endless = (length >= config.time_limit) & ~step.ended
-        for i in np.flatnonzero(endless):
-            tape.cut(int(i), lanes.reset({int(i): seed(playing[i] + count)})[i])
-        for i in np.flatnonzero(step.ended | endless):
+        for i in np.flatnonzero(endless).tolist():
+            tape.cut(i, lanes.reset({i: seed(i, playing[i] + each)})[i])
+        for i in np.flatnonzero(step.ended | endless).tolist():
             if playing[i] < episodes:
-                found[playing[i]] = score[i]
+                found[i // each, playing[i]] = score[i]
                 tell(int((~np.isnan(found)).sum()))
-            playing[i] += count
-            streams[i], length[i], score[i] = noise(playing[i]), 0, 0.0
+            playing[i] += each
+            streams[i], length[i], score[i] = noise(i, playing[i]), 0, 0.0
     lanes.close()
     return found.tolist()
 
 
 def choose(agent: SAC, state: State, obs: torch.Tensor, u: torch.Tensor, policy: str, epsilon: float) -> torch.Tensor:
-    """Actions (1, lanes) from noise u (1, lanes, 2)."""
-    logits = agent.logits(state, obs)
+    """Actions (R, lanes) from noise u (R, lanes, 2)."""
+    actions = state.actions[0]
+    logits = agent.logits(state, obs)[..., :actions]
     if policy == "sampled":
         return heads.sample(logits, u[..., 0])
-    random = heads.uniform(u[..., 1], agent.spec.actions)
+    random = heads.uniform(u[..., 1], actions)
     return torch.where(u[..., 0] < epsilon, random, heads.greedy(logits))
 
 
-def single(agent: SAC, state: State, run: int) -> State:
-    """One run of a fleet's state, to act with."""
-    actor = agent.net.weights({k: t[run : run + 1] for k, t in state.actor.tensors.items()})
-    return State(actor, state.critics, state.targets, state.log_alpha, {})
+def subset(agent: SAC, state: State, runs: Sequence[int]) -> State:
+    """Some runs of a fleet's state, to act with."""
+    actor = agent.net.weights({k: t[list(runs)] for k, t in state.actor.tensors.items()})
+    return State(actor, state.critics, state.targets, state.log_alpha, {}, tuple(state.actions[r] for r in runs))
 
 
 def summary(scores: list[float]) -> dict[str, float | int | None]:

@@ -1,5 +1,6 @@
 """A function of tensors recorded once as a CUDA graph and then replayed: the GPU never waits for Python."""
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from sacd.types import Batch
 
 WARM = 3  # ordinary calls first: kernels are compiled, libraries choose theirs and allocate
+RECORDING = threading.Lock()
 
 
 class Recorded:
@@ -33,10 +35,12 @@ class Recorded:
 
     def _record(self, state: Any, inputs: tuple[Any, ...]) -> None:
         self.inputs = tuple(_copy(x) for x in inputs)
-        torch.cuda.synchronize()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.result = self.function(state, *self.inputs)
+        with RECORDING:
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may go on meanwhile
+                self.result = self.function(state, *self.inputs)
+            self.graph = graph
 
 
 def _copy(x: Any) -> Any:

@@ -18,6 +18,6 @@ def greedy(logits: Tensor, mask: Tensor | None = None) -> Tensor:
     return log_policy(logits, mask).argmax(-1)
 
 
-def uniform(u: Tensor, actions: int) -> Tensor:
+def uniform(u: Tensor, actions: int | Tensor) -> Tensor:
     """A uniformly random action (…) from uniforms u (…) in [0, 1)."""
     return (u * actions).to(torch.int64)

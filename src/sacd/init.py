@@ -7,17 +7,17 @@ import torch
 from torch import Tensor
 
 from sacd import rng
-from sacd.nets import AnyNet
+from sacd.layers import Layer
 
 
-def first_weights(net: AnyNet, seeds: Tensor, names: Sequence[str], scheme: str) -> dict[str, Tensor]:
+def first_weights(layers: Sequence[Layer], seeds: Tensor, names: Sequence[str], scheme: str) -> dict[str, Tensor]:
     """First weights (R, K, …), one stream a copy in `names`. Equal names give equal weights.
 
     He: normal with gain sqrt 2 over fan-in on every weight, heads included; biases and scheme `torch` are uniform
     within 1 / sqrt(fan-in), torch's default for both.
     """
     found = {}
-    for i, layer in enumerate(net.layers):
+    for i, layer in enumerate(layers):
         fan_in, size = math.prod(layer.shape[1:]), math.prod(layer.shape)
         zero, bound = torch.zeros(1, dtype=torch.int64, device=seeds.device), fan_in**-0.5
         weights, biases = [], []

@@ -12,11 +12,37 @@ from collections import deque
 from pathlib import Path
 from typing import Any, TextIO
 
+import torch
+from torch import Tensor
+
 from sacd.errors import CheckpointError, DivergedError
 from sacd.files import storage_error
 from sacd.types import Episode, Out
 
 SAMPLES = 32  # updates that enter a row at most: their mean is as good, and costs nothing
+
+
+class Samples:
+    """Numbers of sampled updates, left where they are until a row or a checkpoint needs them: one transfer for all."""
+
+    def __init__(self, logs: "list[RunLog]"):
+        self.logs, self.waiting = logs, list[Tensor]()
+        self.names: tuple[str, ...] = ()
+
+    def add(self, out: Out, updates: int) -> None:
+        """The update with this number, if it enters the next row."""
+        if updates % self.logs[0].stride == 0:
+            found = out.metrics()
+            self.names = tuple(found)
+            self.waiting.append(torch.stack(list(found.values())))  # (M, R)
+
+    def drain(self) -> None:
+        """Hand what has gathered to the runs' logs, in order."""
+        if self.waiting:
+            for numbers in torch.stack(self.waiting).tolist():  # (M, R)
+                for log, mine in zip(self.logs, zip(*numbers, strict=True), strict=True):
+                    log.update(dict(zip(self.names, mine, strict=True)))
+            self.waiting = []
 
 
 class RunLog:
@@ -62,14 +88,10 @@ class RunLog:
         self.finished += 1
         self._write("episodes", {"step": step, "lane": lane, "score": episode.score, "length": episode.length})
 
-    def wants(self, updates: int) -> bool:
-        """Whether this update enters the next row."""
-        return updates % self.stride == 0
-
-    def update(self, out: Out, run: int) -> None:
+    def update(self, numbers: dict[str, float]) -> None:
         """An update's numbers."""
-        for name, value in out.metrics().items():
-            self.sums[name] = self.sums.get(name, 0.0) + value[run].item()
+        for name, value in numbers.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
         self.count += 1
 
     def write_row(self, step: int, updates: int) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """What a run will take, computed before it starts: too much is refused with the figure and the option to change."""
 
+import math
 from pathlib import Path
 
 import psutil
+import torch
 
 from sacd import replay
 from sacd.config import Config
@@ -11,6 +13,7 @@ from sacd.types import Spec
 
 FIXED = 600 * 2**20  # torch, the emulator and the interpreter
 NETS = 5 * 4 + 3 * 8 + 3 * 4  # bytes a parameter of one net: five nets, three pairs of moments, gradients
+PACKED, ACTIVATIONS = 5 * 2, 600_000  # on a GPU: packed copies, and bytes a transition of a batch of images
 
 
 def free_memory() -> int:
@@ -30,9 +33,18 @@ def needed(spec: Spec, config: Config, runs: int, parameters: int) -> int:
     return FIXED + runs * (tape + NETS * parameters)
 
 
-def check(spec: Spec, config: Config, runs: int, parameters: int) -> int:
+def needed_on_gpu(spec: Spec, config: Config, parameters: int) -> int:
+    """Bytes that one run of a fleet will come to hold on a GPU."""
+    slots = replay.slots_for(spec, config.buffer_size, config.steps, config.n_envs) * config.n_envs
+    frames = slots * math.prod(spec.frame) * (1 if spec.image else 4)
+    return frames + (NETS + PACKED) * parameters + (config.batch_size * ACTIVATIONS if spec.image else 0)
+
+
+def check(spec: Spec, config: Config, runs: int, parameters: int, device: torch.device) -> int:
     """Refuse a run that cannot fit; the bytes it will come to hold."""
     want, free = needed(spec, config, runs, parameters), free_memory()
+    if device.type == "cuda":
+        want, free = runs * needed_on_gpu(spec, config, parameters), torch.cuda.mem_get_info(device)[0]
     if want > free:
         one = replay.bytes_for(spec, 10**6, 10**6) / 10**6
         fits = max(

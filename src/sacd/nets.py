@@ -30,6 +30,7 @@ NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride of the
 class AnyWeights(Protocol):
     """One part's weights, however they are computed with."""
 
+    layers: tuple[Layer, ...]
     tensors: dict[str, Tensor]  # float32 masters (R, K, …)
 
     def split(self, tensors: dict[str, Tensor]) -> list[Tensor]: ...

@@ -30,12 +30,23 @@ _SIDE_BYTES = 2 + 4 + 1 + 1 + 8  # a slot's other columns, and its entry in `ord
 class Replay:
     """The tapes of R runs of E lanes: L = R * E lanes, run by run."""
 
-    def __init__(self, spec: Spec, runs: int, lanes: int, slots: int, n_step: int = 1, gamma: float = 0.99):
+    def __init__(
+        self,
+        spec: Spec,
+        runs: int,
+        lanes: int,
+        slots: int,
+        n_step: int = 1,
+        gamma: float = 0.99,
+        device: torch.device | None = None,
+    ):
         self.spec, self.runs, self.lanes, self.slots = spec, runs, lanes, slots
         self.n_step, self.gamma = n_step, gamma
         count = runs * lanes
         dtype = torch.uint8 if spec.image else torch.float32
-        self.frame = torch.empty((count, slots, *spec.frame), dtype=dtype)  # untouched pages take no memory
+        self.frame = torch.empty((count, slots, *spec.frame), dtype=dtype, device=device)  # untouched pages are free
+        rows = self.frame.view(count * slots, -1)
+        self._rows = rows.view(torch.int64) if rows[0].nbytes % 8 == 0 else rows  # words move faster than bytes
         self.action = np.full((count, slots), -1, np.int16)
         self.reward = np.zeros((count, slots), np.float32)
         self.closes = np.zeros((count, slots), np.uint8)
@@ -46,7 +57,6 @@ class Replay:
         self.taken = np.zeros(count, np.int64)  # transitions so far
         self.open = np.zeros(count, np.int64)  # transitions since a return closed: their n steps may be missing
         self._lane, self._run = np.arange(count), np.arange(runs)[:, None]
-        self._frames = self.frame.numpy()
         self._reach = spec.stack - 1 if spec.image else 0
         self._back = np.arange(self._reach, -1, -1)  # to the frames of a stack
         self._ahead = np.arange(n_step)  # to the rewards of a return
@@ -110,7 +120,8 @@ class Replay:
 
     def _write(self, lanes: NDArray, frame: NDArray, age: NDArray) -> None:
         at = self.head[lanes] % self.slots
-        self._frames[lanes, at] = frame
+        new = torch.from_numpy(frame).to(self.frame.device)
+        self.frame.flatten(0, 1).index_copy_(0, self._on_device(lanes * self.slots + at), new)
         self.action[lanes, at], self.closes[lanes, at], self.age[lanes, at] = -1, NOT_ENDED, age
 
     def _forget(self) -> None:
@@ -155,7 +166,12 @@ class Replay:
         """Stacks (N, *obs) ending at these slots."""
         age = self.age[lane, slot % self.slots]
         rows = lane[:, None] * self.slots + (slot[:, None] - np.minimum(self._back, age[:, None])) % self.slots
-        return self.frame.flatten(0, 1).index_select(0, torch.from_numpy(rows.ravel()))
+        found = self._rows.index_select(0, self._on_device(rows.ravel()))
+        return found.view(self.frame.dtype).view(-1, *self.spec.frame)
+
+    def _on_device(self, index: NDArray) -> Tensor:
+        """Row numbers where the frames are."""
+        return torch.from_numpy(index).to(self.frame.device)
 
     def save(self, run: int, since: list[int]) -> tuple[dict[str, Tensor], dict[str, list[int]]]:
         """A run's slots from number `since` (E,) on, lane by lane, and the counters that place them.
@@ -167,8 +183,8 @@ class Replay:
         for lane, first in zip(mine, since, strict=True):
             numbers = np.arange(max(first - 1, self.head[lane] + 1 - self.slots, 0), self.head[lane] + 1)
             for column in COLUMNS:
-                kept = torch.as_tensor(getattr(self, column)[lane])[torch.from_numpy(numbers % self.slots)]
-                chunk[f"{lane - mine[0]}.{column}"] = kept
+                held = torch.as_tensor(getattr(self, column)[lane])
+                chunk[f"{lane - mine[0]}.{column}"] = held[torch.from_numpy(numbers % self.slots).to(held.device)].cpu()
             chunk[f"{lane - mine[0]}.first"] = torch.tensor([numbers[0]])
         counters = {k: getattr(self, k)[mine].tolist() for k in ("head", "oldest", "taken", "open")}
         return chunk, counters
@@ -181,7 +197,8 @@ class Replay:
                 first = int(chunk[f"{e}.first"])
                 at = torch.arange(first, first + len(chunk[f"{e}.action"])) % self.slots
                 for column in COLUMNS:
-                    torch.as_tensor(getattr(self, column)[lane])[at] = chunk[f"{e}.{column}"]
+                    place = torch.as_tensor(getattr(self, column)[lane])
+                    place[at.to(place.device)] = chunk[f"{e}.{column}"].to(place.device)
         for e, lane in enumerate(mine):
             for k, values in counters.items():
                 getattr(self, k)[lane] = values[e]
@@ -191,9 +208,10 @@ class Replay:
             self.order[lane, numbers % self.slots] = acted
 
 
-def slots_for(buffer_size: int, steps: int, lanes: int) -> int:
-    """Ring size of a lane: never more than the run can fill, where each step may end an episode."""
-    return max(min(buffer_size // lanes, 2 * (steps // lanes + 2)), 8)
+def slots_for(spec: Spec, buffer_size: int, steps: int, lanes: int) -> int:
+    """Ring size of a lane: no more than the run can fill, where every step of vectors or eighth of images is a last."""
+    each = steps // lanes + 2
+    return max(min(buffer_size // lanes, each + (each // 8 if spec.image else each)), 8)
 
 
 def bytes_for(spec: Spec, buffer_size: int, steps: int) -> int:

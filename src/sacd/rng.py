@@ -7,6 +7,7 @@ device draws the same bits.
 """
 
 import hashlib
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -52,6 +53,7 @@ def normal(seeds: Tensor, name: str, width: int) -> Tensor:
     return radius * torch.cos(2.0 * torch.pi * u[:, width:])
 
 
+@lru_cache(100_000)
 def derived_seed(seed: int, name: str, index: int) -> int:
     """A seed in [0, 2^31) for something outside that keeps its own generator, such as an emulator."""
     drawn = bits(torch.tensor([seed]), name, torch.tensor([index]), 1)

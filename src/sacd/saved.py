@@ -5,17 +5,18 @@ restore takes the newest checkpoint whose every byte is as written, and goes on 
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sacd import checkpoint
+from sacd import checkpoint, engine
 from sacd.agents.sac import State
 from sacd.clock import Clock
 from sacd.envs.pool import Pool
-from sacd.errors import CheckpointError, DivergedError
+from sacd.errors import CheckpointError, DivergedError, blaming
 from sacd.files import read_file, sweep
 from sacd.log import RunLog
 from sacd.replay import Replay
@@ -37,8 +38,12 @@ class Saved:
 
     def save(self) -> None:
         """Every run's checkpoint of this step."""
-        for run in range(len(self.folders)):
-            self._save_run(run)
+        runs = range(len(self.folders))
+        if len(runs) == 1:
+            self._save_run(0)
+        else:  # hashing, compressing and writing leave Python to the others
+            with ThreadPoolExecutor(min(len(runs), engine.cores())) as several:
+                list(several.map(self._save_run, runs))
 
     def restore(self) -> list[str]:
         """Go on from the newest checkpoints, or start from nothing; what there is to say about it."""
@@ -65,12 +70,13 @@ class Saved:
 
     def _save_run(self, run: int) -> None:
         folder, step = self.folders[run], self.clock.step
-        tensors = {k: t[run].cpu() for k, t in self.state.tensors().items()}
+        tensors = {k: t.cpu() for k, t in self.state.share(run).items()}
         bad = [name for name, t in tensors.items() if not torch.isfinite(t).all()]
         if bad:
-            raise DivergedError(
-                f"{bad[0]} is not finite at step {step}: the run diverged. The checkpoint before is kept."
-            )
+            with blaming(self.pool.of(run)):
+                raise DivergedError(
+                    f"{bad[0]} is not finite at step {step}: the run diverged. The checkpoint before is kept."
+                )
         recorded = {f"actions.{e}": torch.from_numpy(a) for e, a in enumerate(self.pool.recorded(run))}
         facts = {
             "step": step, "updates": self.clock.updates, "replay": self._save_replay(run), "pool": self.pool.save(run),
@@ -111,7 +117,7 @@ class Saved:
             try:
                 tensors, facts = checkpoint.read(path)
                 kept = {k: t for k, t in tensors.items() if not k.startswith("actions.")}
-                checkpoint.check_tensors(kept, {k: t[run] for k, t in self.state.tensors().items()}, path)
+                checkpoint.check_tensors(kept, self.state.share(run), path)
                 for name, file in facts["files"].items():
                     if name.startswith("replay/"):
                         read_file(folder.path / name, _print(file))
@@ -127,8 +133,8 @@ class Saved:
 
     def _lay_back(self, run: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         folder = self.folders[run]
-        for name, t in self.state.tensors().items():
-            t[run].copy_(tensors[name])
+        for name, t in self.state.share(run).items():
+            t.copy_(tensors[name])
         self.chunks[run] = {k: v for k, v in facts["files"].items() if k.startswith("replay/")}
         chunks = (checkpoint.read_chunk(folder.path / k, _print(v)) for k, v in sorted(self.chunks[run].items()))
         self.replay.load(run, chunks, facts["replay"])

@@ -5,17 +5,19 @@ of the author's code too, so the overlap changes nothing. Five owners hold all t
 clock and log; a checkpoint is their five shares.
 """
 
+import math
 from typing import Any, Protocol
 
 import torch
 
-from sacd import checkpoint, engine, heads, memory, nets, rng
+from sacd import checkpoint, engine, memory, nets, rng
 from sacd.agents import AGENTS
 from sacd.agents.sac import SAC
 from sacd.clock import Clock
 from sacd.config import Config, check_entropy
 from sacd.envs.pool import Pool
-from sacd.log import RunLog
+from sacd.errors import blaming
+from sacd.log import RunLog, Samples
 from sacd.replay import Replay, slots_for
 from sacd.runs import RunFolder
 from sacd.saved import Saved
@@ -33,26 +35,31 @@ class Watcher(Protocol):
 
 
 class Training:
-    """Runs that share a configuration but for their seeds, trained in lockstep; one folder each."""
+    """Runs that share a configuration but for environment and seed, trained in lockstep; one folder each."""
 
-    def __init__(self, config: Config, seeds: list[int], folders: list[RunFolder], watcher: Watcher):
-        self.config, self.seeds, self.folders, self.watcher = config, seeds, folders, watcher
+    def __init__(self, configs: list[Config], folders: list[RunFolder], watcher: Watcher):
+        config = configs[0]
+        self.config, self.folders, self.watcher = config, folders, watcher
         self.device = engine.device(config.device)
-        self.pool = Pool(config, seeds, config.n_envs)
-        spec = self.pool.spec
+        self.pool = Pool(configs, config.n_envs)
+        spec, actions = self.pool.spec, self.pool.actions_of
         engine.pin(config.threads, spec.image)
-        check_entropy(config, spec.actions)
-        self.agent: SAC = AGENTS["sac"](spec, config)
-        memory.check(spec, config, len(seeds), nets.parameters(self.agent.net))
-        keys = torch.tensor(seeds, device=self.device)
+        for count in actions:
+            check_entropy(config, count)
+        self.agent: SAC = AGENTS["sac"](spec, config, self.device, actions)
+        memory.check(spec, config, len(configs), nets.parameters(self.agent.net), self.device)
+        seeds = torch.tensor([c.seed for c in configs])
+        keys = seeds.to(self.device)
         self.state = self.agent.init(keys)
-        slots = slots_for(config.buffer_size, config.steps, config.n_envs)
-        self.replay = Replay(spec, len(seeds), config.n_envs, slots, config.n_step, config.gamma)
+        self.act = engine.hasten(self.agent, self.device)
+        slots = slots_for(spec, config.buffer_size, config.steps, config.n_envs)
+        self.replay = Replay(spec, len(configs), config.n_envs, slots, config.n_step, config.gamma, self.device)
         self.clock = Clock(config)
         row = config.log_every / config.train_freq * config.gradient_steps
-        self.logs = [RunLog(f.metrics, f.episodes, row, self.agent.max_entropy) for f in folders]
+        self.logs = [RunLog(f.metrics, f.episodes, row, math.log(a)) for f, a in zip(folders, actions, strict=True)]
+        self.samples = Samples(self.logs)
         self.acting = rng.Stream(keys, "act", config.n_envs)
-        self.picking = rng.Stream(keys, "batch", config.batch_size)
+        self.picking = rng.Stream(seeds, "batch", config.batch_size)  # replay looks the places up on the host
         self.guessing = rng.Stream(keys, "target", config.batch_size)
         self.saved = Saved(folders, self.state, self.replay, self.pool, self.clock, self.logs)
 
@@ -67,16 +74,17 @@ class Training:
             self._turn()
             self.watcher.tick(clock.step)
             if clock.passed(config.log_every) or clock.done:
-                rows = [log.write_row(clock.step, clock.updates) for log in self.logs]
-                self.watcher.rows(clock.step, rows)
-            if clock.passed(config.save_every) or clock.done:
+                self.samples.drain()
+                self.watcher.rows(clock.step, [self._write_row(r) for r in range(len(self.logs))])
+            regular = clock.passed(config.save_every) or clock.done
+            if regular:
                 self.pool.checkpoint_passed()
-                self.saved.save()
-            elif stop.requested:
+            if regular or stop.requested:
+                self.samples.drain()
                 self.saved.save()
             stop.check(f"at step {clock.step}")
         for r, folder in enumerate(self.folders):
-            model = {k: t[r].cpu() for k, t in self.state.tensors().items() if k.startswith(MODEL)}
+            model = {k: t.cpu() for k, t in self.state.share(r).items() if k.startswith(MODEL)}
             checkpoint.write(folder.model, model, {"step": clock.step})
 
     def close(self) -> None:
@@ -85,13 +93,14 @@ class Training:
         for log in self.logs:
             log.close()
 
+    def _write_row(self, run: int) -> dict[str, Any]:
+        with blaming(self.pool.of(run)):
+            return self.logs[run].write_row(self.clock.step, self.clock.updates)
+
     def _turn(self) -> None:
         """One step in every lane, and the learning that is due with it."""
         u = self.acting.at(self.clock.turn)
-        if self.clock.warm:
-            action = self.agent.act(self.state, self.replay.observe().to(self.device), u)
-        else:
-            action = heads.uniform(u, self.agent.spec.actions)
+        action = self.act(self.state, self.replay.observe(), u) if self.clock.warm else self.agent.explore(u)
         chosen = action.cpu().numpy().ravel()
         self.pool.send(chosen)
         self._learn()
@@ -115,8 +124,6 @@ class Training:
             clock.updates += 1
             if self.config.target_update_interval == 0:
                 self.agent.move_targets(self.state)
-            if self.logs[0].wants(clock.updates):
-                for r, log in enumerate(self.logs):
-                    log.update(out, r)
+            self.samples.add(out, clock.updates)
         if clock.targets_due():
             self.agent.move_targets(self.state)

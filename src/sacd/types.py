@@ -75,6 +75,7 @@ class Out:
     critic_loss: Tensor  # (R, 2, B)
     actor_loss: Tensor  # (R, B)
     q: Tensor  # (R, 2, B, A)
+    actions: Tensor  # (R,): how many of A a run has; the others' q is 0
 
     def metrics(self) -> dict[str, Tensor]:
         """By name, (R,) each."""
@@ -83,8 +84,8 @@ class Out:
             "actor_loss": self.actor_loss.mean(1),
             "alpha": self.alpha,
             "entropy": self.entropy,
-            "q": self.q.mean((1, 2, 3)),
-            "q_gap": (self.q[:, 0] - self.q[:, 1]).abs().mean((1, 2)),
+            "q": self.q.mean((1, 2)).sum(-1) / self.actions,
+            "q_gap": (self.q[:, 0] - self.q[:, 1]).abs().mean(1).sum(-1) / self.actions,
         }
 
 

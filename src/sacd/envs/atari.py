@@ -19,7 +19,7 @@ from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Spec, Step
 class AtariLanes:
     """Lanes of one game."""
 
-    def __init__(self, config: Config, lanes: int):
+    def __init__(self, config: Config, lanes: int, games: int = 1):
         try:
             from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415  optional until a game is asked for
         except ImportError as error:
@@ -28,7 +28,7 @@ class AtariLanes:
         self.env = AtariVectorEnv(
             names.rom(config.env),
             lanes,
-            num_threads=min(lanes, os.cpu_count() or 1),
+            num_threads=min(lanes, -(-3 * (os.cpu_count() or 1) // (2 * games))),  # a thread that waits leaves its core
             max_num_frames_per_episode=2**31 - 1,  # at its own limit ALE shows the frame before the last
             repeat_action_probability=config.sticky,
             full_action_space=config.full_actions,

@@ -6,6 +6,7 @@ never after an extra one, so that an interruption changes nothing.
 """
 
 import hashlib
+from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sacd import rng
 from sacd.config import Config
 from sacd.envs import names
+from sacd.envs.together import Together
 from sacd.types import Episode, Spec, Step
 
 
@@ -28,30 +30,45 @@ class Lanes(Protocol):
     def close(self) -> None: ...
 
 
-def make_lanes(config: Config, lanes: int) -> Lanes:
-    """Lanes of the configuration's environment. A new family of environments is one line here."""
+def make_lanes(config: Config, lanes: int, games: int = 1) -> Lanes:
+    """Lanes of the configuration's environment, one of several `games` that share the machine's cores.
+
+    A new family of environments is one line here.
+    """
     if names.is_atari(config.env):
         from sacd.envs.atari import AtariLanes  # noqa: PLC0415
 
-        return AtariLanes(config, lanes)
+        return AtariLanes(config, lanes, games)
     from sacd.envs.gym import GymLanes  # noqa: PLC0415
 
     return GymLanes(config, lanes)
 
 
+def lanes_of(configs: list[Config], each: int) -> tuple[Lanes, list[int]]:
+    """Lanes of several runs, `each` a run, and every run's number of actions. Runs of one game stand side by side."""
+    games = [(runs[0], len(runs)) for runs in (list(g) for _, g in groupby(configs, key=lambda c: c.env))]
+    parts = [make_lanes(config, runs * each, len(games)) for config, runs in games]
+    lanes = parts[0] if len(parts) == 1 else Together(parts, [runs * each for _, runs in games])
+    return lanes, [p.spec.actions for p, (_, runs) in zip(parts, games, strict=True) for _ in range(runs)]
+
+
 class Pool:
     """All lanes of a fleet, run by run: lane l belongs to run l // E."""
 
-    def __init__(self, config: Config, seeds: list[int], lanes: int, stream: str = "episodes"):
-        self.runs, self.each, self.count = len(seeds), lanes, len(seeds) * lanes
-        self.run_seeds, self.stream = seeds, stream
-        self.lanes = make_lanes(config, self.count)
-        self.spec = self.lanes.spec
+    def __init__(self, configs: list[Config], lanes: int, stream: str = "episodes"):
+        self.runs, self.each, self.count = len(configs), lanes, len(configs) * lanes
+        self.run_seeds, self.stream = [c.seed for c in configs], stream
+        self.lanes, self.actions_of = lanes_of(configs, lanes)
+        self.spec = self.lanes.spec  # with the most actions of any run
         self.resets = np.zeros(self.count, np.int64)  # seeded resets so far
         self.actions: list[list[int]] = [[] for _ in range(self.count)]  # since the last of them
         self.due = np.zeros(self.count, bool)  # to be reseeded at the next episode end
         self.score, self.length = np.zeros(self.count), np.zeros(self.count, np.int64)
         self.frame = np.empty(0)
+
+    def of(self, run: int) -> range:
+        """A run's lanes."""
+        return range(run * self.each, (run + 1) * self.each)
 
     def start(self) -> NDArray:
         """First frames of all lanes."""
@@ -82,7 +99,7 @@ class Pool:
 
     def save(self, run: int) -> dict[str, Any]:
         """A run's lanes as plain data, but for the recorded actions."""
-        mine = range(run * self.each, (run + 1) * self.each)
+        mine = self.of(run)
         return {
             "resets": self.resets[mine].tolist(),
             "due": self.due[mine].tolist(),
@@ -93,7 +110,7 @@ class Pool:
 
     def recorded(self, run: int) -> list[NDArray[np.int16]]:
         """A run's actions since each lane's last seeded reset."""
-        return [np.array(self.actions[i], np.int16) for i in range(run * self.each, (run + 1) * self.each)]
+        return [np.array(self.actions[i], np.int16) for i in self.of(run)]
 
     def load(self, saved: list[dict[str, Any]], recorded: list[list[NDArray]]) -> list[int]:
         """Bring all lanes back where they were saved. The lanes that cannot be (their environment is not

@@ -1,0 +1,142 @@
+"""A whole fleet in its learning phase, and its emulators alone: environment steps a second, and the share reached.
+
+    python bench/fleet_loop.py [--games 20] [--seeds 5] [--parts 2] [--precision bf16] [--seconds 20]
+
+All in one run: first the emulators with random actions, then the fleet as `sacd sweep` trains it, timed from a while
+after its first updates on.
+"""
+
+import argparse
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from sacd import engine
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--games", type=int, default=20)
+parser.add_argument("--seeds", type=int, default=5)
+parser.add_argument("--parts", type=int, default=2)
+parser.add_argument("--precision", default="bf16")
+parser.add_argument("--device", default="auto")
+parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
+options = parser.parse_args()
+engine.prepare(0)
+
+import numpy as np
+import torch
+
+from sacd import config, runs
+from sacd.envs import names
+from sacd.envs.pool import Pool
+from sacd.machine import processor
+from sacd.runs import RunFolder
+from sacd.signals import Stop
+from sacd.train import Training
+
+WARM = 100  # random steps before learning
+SETTLED = WARM + 120  # steps after which the clock runs: graphs are recorded by then
+
+
+class Enough(Exception):
+    """The measurement is over."""
+
+
+class Watch:
+    """Steps and seconds of one part from SETTLED on."""
+
+    def __init__(self) -> None:
+        self.begin, self.marks = 0.0, []
+
+    def note(self, text: str) -> None: ...
+    def rows(self, step: int, rows: list) -> None: ...
+
+    def tick(self, step: int) -> None:
+        if step >= SETTLED:
+            now = time.perf_counter()
+            self.marks.append((now, step))
+            if now - self.marks[0][0] > options.seconds:
+                raise Enough
+
+
+def chosen() -> list[config.Config]:
+    """The runs, in the order of the paper's table."""
+    games = [names.resolve(game) for game in names.PAPER_GAMES[: options.games]]
+    fields = {"precision": options.precision, "device": options.device, "learning_starts": WARM, "save_every": 10**9}
+    return [config.make(g, "paper", seed=s, **fields) for g in games for s in range(options.seeds)]
+
+
+def halves(configs: list[config.Config]) -> list[list[config.Config]]:
+    """The parts that take turns."""
+    size = -(-len(configs) // options.parts)
+    return [configs[i : i + size] for i in range(0, len(configs), size)]
+
+
+def at_once(call, arguments: list) -> None:
+    """Threads, all waited for."""
+    threads = [threading.Thread(target=call, args=(a,)) for a in arguments]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
+def emulators(part: list[config.Config], found: list[float]) -> None:
+    """Agent steps a second of a part's emulators, with random actions."""
+    pool = Pool(part, 1)
+    pool.start()
+    counts, draws, steps = np.array(pool.actions_of), np.random.default_rng(0), 0
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < options.seconds / 2:
+        pool.send((draws.random(len(part)) * counts).astype(np.int64))
+        pool.recv()
+        steps += len(part)
+    found.append(steps / (time.perf_counter() - begin))
+    pool.close()
+
+
+def fleet(part: list[config.Config], watch: Watch, place: Path) -> None:
+    """Train a part until its watch has seen enough."""
+    folders = [RunFolder(place / f"{names.short(c.env)}_{c.seed}") for c in part]
+    for folder, each in zip(folders, part, strict=True):
+        folder.claim(each)
+    with engine.own_stream(engine.device(options.device)):
+        training = Training(part, folders, watch)
+        try:
+            training.run(Stop())
+        except Enough:
+            pass
+        training.close()
+
+
+def rate(watches: list[Watch], sizes: list[int]) -> float:
+    """Steps a second of all parts while all were running."""
+    begin, end = max(w.marks[0][0] for w in watches), min(w.marks[-1][0] for w in watches)
+    steps = 0
+    for watch, size in zip(watches, sizes, strict=True):
+        inside = [step for t, step in watch.marks if begin <= t <= end]
+        steps += (inside[-1] - inside[0]) * size
+    return steps / (end - begin)
+
+
+def main() -> None:
+    """Measure and print."""
+    parts = halves(chosen())
+    print(f"{processor()}, {engine.cores()} cores, {engine.device(options.device)}, commit {runs.commit()}")
+    alone: list[float] = []
+    at_once(lambda p: emulators(p, alone), [[c for part in parts for c in part]])
+    split: list[float] = []
+    at_once(lambda p: emulators(p, split), parts)
+    watches = [Watch() for _ in parts]
+    with tempfile.TemporaryDirectory() as place:
+        at_once(lambda i: fleet(parts[i], watches[i], Path(place)), list(range(len(parts))))
+    learning = rate(watches, [len(p) for p in parts])
+    best = max(alone[0], sum(split))
+    print(f"emulators alone: {alone[0]:.0f} steps/s in one part, {sum(split):.0f} in {len(parts)}")
+    print(f"fleet of {sum(map(len, parts))} in the learning phase: {learning:.0f} steps/s, {learning / best:.2f} of it")
+    if torch.cuda.is_available():
+        print(f"GPU memory at the peak: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+
+
+main()

@@ -1,0 +1,76 @@
+"""Lanes of several environments side by side, as if they were of one: a fleet that plays different games.
+
+All emulators get their actions before the first is waited for. An error names the lanes it came from, so that the
+others can go on without them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sacd.errors import EnvError, blaming
+from sacd.types import Step
+
+if TYPE_CHECKING:
+    from sacd.envs.pool import Lanes
+
+
+class Together:
+    """Lanes one after the other: those of part p have the numbers starts[p] … starts[p + 1] - 1."""
+
+    def __init__(self, parts: "Sequence[Lanes]", counts: Sequence[int]):
+        self.parts, self.starts = parts, [0, *np.cumsum(counts).tolist()]
+        first = parts[0].spec
+        self.spec = replace(first, actions=max(p.spec.actions for p in parts), action_start=0)
+        for part in parts[1:]:
+            if replace(part.spec, actions=0, action_start=0) != replace(first, actions=0, action_start=0):
+                raise EnvError(
+                    f"environments with observations {first.obs} and {part.spec.obs} cannot be trained as one fleet."
+                )
+
+    def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
+        """Start the lanes in `seeds` anew; the frames of all lanes."""
+        if first:
+            self.frame = np.concatenate(self._each(lambda part, mine: part.reset(mine, first=True), seeds))
+            return self.frame
+        frame = self.frame.copy()
+        for p, mine in enumerate(self._split(seeds)):
+            if mine:
+                frame[self.starts[p] : self.starts[p + 1]] = self.parts[p].reset(mine)
+        self.frame = frame
+        return frame
+
+    def send(self, actions: NDArray) -> None:
+        """Begin a step everywhere."""
+        for p, part in enumerate(self.parts):
+            part.send(actions[self.starts[p] : self.starts[p + 1]])
+
+    def recv(self, seeds: dict[int, int]) -> Step:
+        """Finish it everywhere."""
+        steps = self._each(lambda part, mine: part.recv(mine), seeds)
+        reward, closes, ended = (np.concatenate([getattr(s, k) for s in steps]) for k in ("reward", "closes", "ended"))
+        self.frame = np.concatenate([s.frame for s in steps])
+        final = np.concatenate([s.final for s in steps]) if ended.any() else self.frame
+        return Step(self.frame, final, reward, closes, ended)
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()
+
+    def _split(self, seeds: dict[int, Any]) -> list[dict[int, Any]]:
+        """Each part's share, by its own numbers."""
+        shares: list[dict[int, Any]] = [{} for _ in self.parts]
+        for lane, seed in seeds.items():
+            p = int(np.searchsorted(self.starts, lane, side="right")) - 1
+            shares[p][lane - self.starts[p]] = seed
+        return shares
+
+    def _each(self, call: Callable[[Any, dict[int, Any]], Any], seeds: dict[int, Any]) -> list[Any]:
+        found = []
+        for p, (part, mine) in enumerate(zip(self.parts, self._split(seeds), strict=True)):
+            with blaming(range(self.starts[p], self.starts[p + 1])):
+                found.append(call(part, mine))
+        return found
