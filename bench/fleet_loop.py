@@ -7,6 +7,7 @@ after its first updates on.
 """
 
 import argparse
+import contextlib
 import tempfile
 import threading
 import time
@@ -103,10 +104,8 @@ def fleet(part: list[config.Config], watch: Watch, place: Path) -> None:
         folder.claim(each)
     with engine.own_stream(engine.device(options.device)):
         training = Training(part, folders, watch)
-        try:
+        with contextlib.suppress(Enough):
             training.run(Stop())
-        except Enough:
-            pass
         training.close()
 
 

@@ -87,7 +87,7 @@ def test_too_much_memory_is_said_before_it_is_taken(here, capsys, monkeypatch):
     typed = ["train", "Pong", "--steps", "2M", "--run", "r"]
     assert main(typed) == 5
     said = sentence(capsys.readouterr().err)
-    assert "7.8 GB" in said and "5.0 GB are free" in said
+    assert "8.1 GB" in said and "5.0 GB are free" in said
     fits = int(said.partition("--buffer-size 1000000 to ")[2].split()[0])
     chosen = config.make("ALE/Pong-v5", steps=2_000_000, buffer_size=fits)
     spec, parameters = pong()

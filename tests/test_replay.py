@@ -174,10 +174,10 @@ def test_cut_is_in_the_next_chunk(n):
 
 
 def test_a_million_atari_steps_fit():
-    """The paper's replay of 1,000,000 frames takes at most 7.2 GB, and a run of 100,000 steps a tenth of it."""
+    """The paper's replay of 1,000,000 frames takes at most 7.2 GB, a run of 100,000 steps a tenth and its ends."""
     atari = Spec((84, 84), True, 4, 6)
     assert bytes_for(atari, 10**6, 10**6) <= 7.2e9
-    assert bytes_for(atari, 10**6, 10**5) <= 0.74e9
+    assert bytes_for(atari, 10**6, 10**5) <= 0.72e9 * 9 / 8
 
 
 @pytest.mark.parametrize("shape", [Spec((84, 84), True, 4, 6), Spec((5,), False, 1, 2)])

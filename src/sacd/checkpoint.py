@@ -20,7 +20,7 @@ from safetensors.torch import save as format_tensors
 from torch import Tensor
 
 from sacd.errors import CheckpointError
-from sacd.files import fingerprint, read_file, replace_file, storage_error, sync_folder, write_file
+from sacd.files import fingerprint, read_file, replace_file, storage_error, sync_folder, write_file, writing
 
 FORMAT = 1
 TENSORS, MANIFEST = "tensors.safetensors", "manifest.json"
@@ -31,6 +31,7 @@ def write(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any], files
     part = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
     data = format_tensors({k: t.contiguous() for k, t in tensors.items()})
     try:
+        shutil.rmtree(part, ignore_errors=True)  # by a process of the same number that died here
         part.mkdir(parents=True)
         write_file(part / TENSORS, data)
         manifest = {"format": FORMAT, **facts, "files": {TENSORS: fingerprint(data), **(files or {})}}
@@ -68,11 +69,9 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def write_chunk(path: Path, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """A compressed chunk of replay; its fingerprint."""
     data = zstandard.ZstdCompressor(level=1).compress(format_tensors(tensors))
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, data)
-    except OSError as error:
-        raise storage_error(error, path) from error
     return fingerprint(data)
 
 

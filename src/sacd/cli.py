@@ -38,6 +38,8 @@ class Parser(argparse.ArgumentParser):
         """An option that this command does not have."""
         known = [o for a in self._actions for o in a.option_strings]
         hint = nearest(word.split("=", maxsplit=1)[0], known)
+        if not word.startswith("-"):
+            raise UsageError(f"'{word}' is one word too many; a name with spaces goes in quotes: \"Space Invaders\".")
         raise UsageError(f"unknown option {word}.{hint} See '{self.prog} --help'.")
 
 
@@ -45,8 +47,7 @@ class Field(argparse.Action):
     """A configuration field given on the command line."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
-        values = "true" if values is None else values
-        values = "false" if option and option.startswith("--no-") else values
+        values = "false" if option and option.startswith("--no-") else "true" if values is None else values
         namespace.fields = {**namespace.fields, self.dest: config.convert(self.dest, values)}
 
 
@@ -57,9 +58,6 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
         if name == "env":
             continue
         meta, default = field.metadata, field.default
-        flags = [config.flag(name)]
-        if isinstance(default, bool):
-            flags.append(f"--no-{flags[0][2:]}")
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
         limits = f"; {meta['low']:g} to {meta['high']:g}" if meta["low"] is not None and meta["high"] < 1e9 else ""
         choices = f"; one of {', '.join(meta['choices'])}" if meta["choices"] else ""
@@ -67,7 +65,10 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
         kind: dict[str, Any] = (
             {"nargs": "?", "metavar": "BOOL"} if isinstance(default, bool) else {"metavar": name.upper()}
         )
-        group.add_argument(*flags, dest=name, action=Field, default=argparse.SUPPRESS, help=text, **kind)
+        group.add_argument(config.flag(name), dest=name, action=Field, default=argparse.SUPPRESS, help=text, **kind)
+        if isinstance(default, bool):
+            off = f"--no-{config.flag(name)[2:]}"
+            group.add_argument(off, dest=name, action=Field, nargs=0, default=argparse.SUPPRESS, help="the opposite")
 
 
 def build_parser() -> Parser:
@@ -102,6 +103,8 @@ def build_parser() -> Parser:
 
     evaluate = commands.add_parser("evaluate", help="play full episodes with a trained run")
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
+    evaluate.add_argument("--env-module", metavar="NAME", help="the module of the run's environment, if it has one: "
+                          "its code will run")  # fmt: skip
     evaluate.add_argument("--episodes", help="full episodes (default: the run's)")
     which = evaluate.add_mutually_exclusive_group()
     which.add_argument("--greedy", action="store_true", help="the most probable action only")
@@ -198,6 +201,14 @@ def evaluate(namespace: argparse.Namespace) -> None:
         raise CheckpointError(f"there is no run at {namespace.run}. 'sacd train ENV' makes one under runs/.")
     folder = RunFolder(namespace.run)
     chosen = folder.config()
+    module = chosen.env.partition(":")[0] if ":" in chosen.env else None
+    if module != namespace.env_module:
+        raise UsageError(
+            f"{namespace.run}/config.json names the environment {chosen.env}: its code would run. "
+            f"If you trust it, add --env-module {module}."
+            if module
+            else f"--env-module: {chosen.env} is in no module of its own."
+        )
     if namespace.episodes is not None:
         chosen = config.changed(chosen, eval_episodes=config.convert("eval_episodes", namespace.episodes))
 

@@ -37,6 +37,8 @@ class Clock:
 
     def updates_due(self) -> int:
         """Gradient steps of this turn: gradient_steps for each number > learning_starts that train_freq divides."""
+        if self.turn < self.config.n_step:  # the first return is not complete
+            return 0
         return self._learning(self.config.train_freq) * self.config.gradient_steps
 
     def targets_due(self) -> bool:

@@ -18,7 +18,7 @@ from sacd.console import Bar, complain, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
 from sacd.errors import CheckpointError, Interrupted
-from sacd.files import replace_file
+from sacd.files import replace_file, writing
 from sacd.runs import RunFolder
 from sacd.signals import Stop
 from sacd.train import Training
@@ -29,6 +29,8 @@ def train_one(config: Config, preset: str, path: Path) -> None:
     folder = RunFolder(path)
     folder.check(config)
     if folder.finished():
+        if not folder.curve.exists():
+            report.curve([folder], folder.curve)
         say(f"{path} is finished; nothing to do. Its results:\n")
         say(report.table([folder]))
         return
@@ -79,7 +81,10 @@ def warnings(config: Config, actions: int) -> list[str]:
     """What is allowed, but probably not meant."""
     found = []
     if config.learning_starts >= config.steps:
-        found.append(f"learning starts at step {config.learning_starts}, after the run's end: no update will happen.")
+        found.append(
+            f"learning starts at step {config.learning_starts}, after the run's end: no update will happen. "
+            f"Take more --steps, or a --learning-starts below {config.steps}."
+        )
     if actions == 1:
         found.append("the environment has one action: there is nothing to learn.")
     return found
@@ -107,15 +112,16 @@ def score(
         facts: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
         facts |= {p: {**evaluate.summary(each[i]), "scores": each[i]} for p, each in found.items()}
         facts["seconds"] = seconds
-        replace_file(folder.evaluation, (json.dumps(facts, indent=1) + "\n").encode())
+        with writing(folder.evaluation):
+            replace_file(folder.evaluation, (json.dumps(facts, indent=1) + "\n").encode())
 
 
 def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None:
     """Play a trained run (or the newest checkpoint of one under way) and print its scores."""
     agent, state, step = load(config, folder)
     for policy in policies:
-        with Stop() as stop, Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
-            found = evaluate.summary(evaluate.play(agent, state, [config], [0], policy, bar.tick, stop)[0])
+        with Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
+            found = evaluate.summary(evaluate.play(agent, state, [config], [0], policy, bar.tick)[0])
         spread = f" (sample SD {found['std']:.4g})" if found["std"] is not None else ""
         say(
             f"{names.short(config.env)} at step {step}, {policy}: mean {found['mean']:.6g}{spread}, "

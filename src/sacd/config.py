@@ -41,9 +41,7 @@ class Config:
     train_freq: int = opt(4, "agent steps between learning rounds", 1, 10**9)
     gradient_steps: int = opt(1, "gradient steps in a learning round", 1, 10_000)
     learning_starts: int = opt(20_000, "uniformly random steps before learning", 0, 10**12)
-    target_update_interval: int = opt(
-        8000, "agent steps between moves of the targets; 0: after every gradient step", 0, 10**9
-    )
+    target_update_interval: int = opt(8000, "agent steps between target moves; 0: after every update", 0, 10**9)
     tau: float = opt(1.0, "share of the critic in a move of the targets; 1 is a hard copy", 1e-9, 1.0)
     update_order: str = opt(
         "sequential", "actor sees the critics after or before their step", choices=("sequential", "simultaneous")
@@ -86,6 +84,7 @@ class Config:
     # evaluation
     eval_episodes: int = opt(30, "full episodes an evaluation", 1, 100_000)
     eval_lanes: int = opt(10, "evaluation episodes played side by side", 1, 4096)
+    eval_noop_max: int = opt(30, "random no-op frames at a game's start: 0 to this many (Atari)", 0, 1000)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)
     # execution
     device: str = opt("auto", "auto (the CPU, for now), cpu, cuda or cuda:N")

@@ -1,34 +1,46 @@
 """Progress for people: a live bar on a terminal, a plain line now and then elsewhere, one sentence for an error."""
 
+import contextlib
 import sys
 import time
 from collections import deque
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 LIVE_EVERY, PLAIN_EVERY = 0.2, 10.0  # seconds: on a terminal, and elsewhere
+
+
+class Terminal(Console):
+    """Whoever read this may go: training goes on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
 
 
 class Bar:
     """A bar with steps a second and time left, and the newest numbers under way."""
 
     def __init__(self, title: str, total: int, unit: str = "steps"):
-        self.console = Console(stderr=True, highlight=False)
+        self.console = Terminal(stderr=True, highlight=False)
         self.title, self.total, self.unit, self.news = title, total, unit, ""
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-            TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[news]}"),
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(), console=self.console,
         )  # fmt: skip
-        self.live = Progress(*columns, console=self.console) if self.console.is_terminal else None
+        self.line = Text(no_wrap=True, overflow="ellipsis")  # the news has a line of its own: terminals are narrow
+        group = Group(self.progress, self.line)
+        self.live = Live(group, console=self.console, refresh_per_second=5) if self.console.is_terminal else None
         # Rates are of the last seconds: learning is a hundred times slower than the random steps before it.
         self.marks: deque[tuple[float, int]] = deque(maxlen=50 if self.live else 3)
 
     def __enter__(self) -> "Bar":
         if self.live:
             self.live.start()
-            self.task = self.live.add_task(self.title, total=self.total, rate="", news="")
+            self.task = self.progress.add_task(self.title, total=self.total, rate="")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -56,7 +68,8 @@ class Bar:
     def _show(self, done: int, rate: float) -> None:
         pace = f"{rate:.3g} {self.unit}/s" if rate else ""
         if self.live:
-            self.live.update(self.task, completed=done, rate=pace, news=self.news)
+            self.progress.update(self.task, completed=done, rate=pace)
+            self.line.plain = self.news
         else:
             left = f"left {(self.total - done) / rate:.0f} s" if rate else ""
             self._say("  ".join(filter(None, (f"{self.title}: {done}/{self.total}", pace, left, self.news))))
@@ -90,4 +103,5 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """An error or warning, on standard error."""
-    print(f"sacd: {text}", file=sys.stderr)
+    with contextlib.suppress(BrokenPipeError):
+        print(f"sacd: {text}", file=sys.stderr)

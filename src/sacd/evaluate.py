@@ -37,9 +37,10 @@ def play(
     each = min(config.eval_lanes, episodes)
     count = len(runs) * each  # lanes, run by run
     seeds = [c.seed for c in configs for _ in range(each)]  # of a lane's run
-    lanes, _ = lanes_of([changed(c, life_loss="ignore", async_envs=False) for c in configs], each)
+    played = {"life_loss": "ignore", "noop_max": config.eval_noop_max, "async_envs": False}
+    lanes, _ = lanes_of([changed(c, **played) for c in configs], each)
     device = state.log_alpha.device
-    tape = Replay(lanes.spec, len(runs), each, slots=8, device=device)  # for its stacks only
+    tape = Replay(lanes.spec, len(runs), each, slots=2 * lanes.spec.stack + 2, device=device)  # for its stacks only
     mine = subset(agent, state, runs)
 
     def seed(lane: int, episode: int) -> int:
@@ -53,6 +54,7 @@ def play(
     length, score, found = np.zeros(count, np.int64), np.zeros(count), np.full((len(runs), episodes), np.nan)
     tape.start(lanes.reset({i: seed(i, e) for i, e in enumerate(playing)}, first=True))
     while np.isnan(found).any():
+        tell(int((~np.isnan(found)).sum()))
         if stop is not None:
             stop.check("in the evaluation")
         u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)]).view(len(runs), each, 2)
@@ -68,9 +70,9 @@ def play(
         for i in np.flatnonzero(step.ended | endless).tolist():
             if playing[i] < episodes:
                 found[i // each, playing[i]] = score[i]
-                tell(int((~np.isnan(found)).sum()))
             playing[i] += each
             streams[i], length[i], score[i] = noise(i, playing[i]), 0, 0.0
+    tell(found.size)
     lanes.close()
     return found.tolist()
 

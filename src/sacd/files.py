@@ -4,7 +4,8 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,17 @@ def sweep(folder: Path, keep: Iterable[str]) -> None:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the disk refuses in here becomes a sentence about this path."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
 def storage_error(error: OSError, path: Path) -> ResourceError:
     """A sentence for what the disk refused."""
     what = {errno.ENOSPC: "the disk is full", errno.EACCES: "no permission", errno.EROFS: "the disk is read-only"}
     reason = what.get(error.errno or 0, error.strerror or str(error))
-    return ResourceError(f"cannot write {path}: {reason}. What was saved before is intact; the same command resumes.")
+    return ResourceError(f"cannot write {path}: {reason}. Nothing that was saved before is lost.")

@@ -4,6 +4,7 @@ Updates leave tensors; a sample of them is reduced and brought to the host, and 
 are only ever appended to; a resumed run first cuts them back to the length its checkpoint remembers.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sacd.errors import CheckpointError, DivergedError
-from sacd.files import storage_error
+from sacd.files import writing
 from sacd.types import Episode, Out
 
 SAMPLES = 32  # updates that enter a row at most: their mean is as good, and costs nothing
@@ -64,16 +65,16 @@ class RunLog:
         if saved:
             self.sums, self.count, self.finished = saved["sums"], saved["count"], saved["finished"]
             self.recent.extend(saved["recent"])
-        try:
-            for name, path in self.paths.items():
+        for name, path in self.paths.items():
+            with writing(path):
                 path.touch()
                 length = saved["bytes"][name] if saved else 0
                 if path.stat().st_size < length:
-                    raise CheckpointError(f"{path} is shorter than its checkpoint remembers: rows were lost.")
+                    raise CheckpointError(
+                        f"{path} is shorter than its checkpoint remembers: rows were lost. Take another --run."
+                    )
                 os.truncate(path, length)
-            self.files = {name: path.open("a") for name, path in self.paths.items()}
-        except OSError as error:
-            raise storage_error(error, self.paths["metrics"].parent) from error
+                self.files[name] = path.open("a")
 
     def save(self) -> dict[str, Any]:
         """What `open` needs to go on from here."""
@@ -123,19 +124,16 @@ class RunLog:
 
     def close(self) -> None:
         for file in self.files.values():
-            file.close()
+            with contextlib.suppress(OSError):  # what could not be written was said when it was due
+                file.close()
 
     def _write(self, name: str, row: dict[str, Any]) -> None:
-        try:
+        with writing(self.paths[name]):
             self.files[name].write(json.dumps(row, allow_nan=False) + "\n")
-        except OSError as error:
-            raise storage_error(error, self.paths[name]) from error
 
     def _flush(self, to_disk: bool = False) -> None:
         for name, file in self.files.items():
-            try:
+            with writing(self.paths[name]):
                 file.flush()
                 if to_disk:
                     os.fsync(file.fileno())
-            except OSError as error:
-                raise storage_error(error, self.paths[name]) from error

@@ -13,7 +13,9 @@ from sacd.types import Spec
 
 FIXED = 600 * 2**20  # torch, the emulator and the interpreter
 NETS = 5 * 4 + 3 * 8 + 3 * 4  # bytes a parameter of one net: five nets, three pairs of moments, gradients
-PACKED, ACTIVATIONS = 5 * 2, 600_000  # on a GPU: packed copies, and bytes a transition of a batch of images
+PASSING = 2 * (5 * 4 + 3 * 8) + 48  # likewise: a checkpoint's bytes while it is written, draws of the first weights
+PACKED = 5 * 2  # likewise on a GPU: copies in bfloat16
+ACTIVATIONS = 600_000  # bytes a transition of a batch of images
 
 
 def free_memory() -> int:
@@ -22,15 +24,17 @@ def free_memory() -> int:
     group = Path("/sys/fs/cgroup")
     try:
         limit, used = ((group / f"memory.{k}").read_text().strip() for k in ("max", "current"))
-    except OSError:
+        cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
+    except (OSError, KeyError):
         return free
-    return free if limit == "max" else min(free, int(limit) - int(used))
+    return free if limit == "max" else min(free, int(limit) - int(used) + int(cached))
 
 
 def needed(spec: Spec, config: Config, runs: int, parameters: int) -> int:
     """Bytes that the runs will come to hold."""
     tape = replay.bytes_for(spec, config.buffer_size, config.steps)
-    return FIXED + runs * (tape + NETS * parameters)
+    batch = config.batch_size * (ACTIVATIONS if spec.image else 40 * sum(config.hidden))
+    return FIXED + runs * (tape + (NETS + PASSING) * parameters + batch)
 
 
 def needed_on_gpu(spec: Spec, config: Config, parameters: int) -> int:

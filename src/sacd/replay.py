@@ -211,11 +211,11 @@ class Replay:
 def slots_for(spec: Spec, buffer_size: int, steps: int, lanes: int) -> int:
     """Ring size of a lane: no more than the run can fill, where every step of vectors or eighth of images is a last."""
     each = steps // lanes + 2
-    return max(min(buffer_size // lanes, each + (each // 8 if spec.image else each)), 8)
+    return max(min(buffer_size // lanes, each + (each // 8 if spec.image else each)), 2 * spec.stack + 2)
 
 
 def bytes_for(spec: Spec, buffer_size: int, steps: int) -> int:
-    """Memory that a run's replay will come to hold, final frames taken as 2 %; pages never touched are free."""
-    slots = min(buffer_size, int(1.02 * steps) + 64)
+    """Memory that a run's replay may come to hold; pages never touched are free."""
+    slots = slots_for(spec, buffer_size, steps, 1)
     frame = int(np.prod(spec.frame)) * (1 if spec.image else 4)
     return slots * (frame + _SIDE_BYTES)

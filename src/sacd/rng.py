@@ -12,6 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+MOST = 2**22  # numbers drawn at once
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _M1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 _M2 = 0x94D049BB133111EB - (1 << 64)
@@ -67,7 +68,8 @@ class Stream:
     """
 
     def __init__(self, seeds: Tensor, name: str, width: int, block: int = 512):
-        self.seeds, self.name, self.width, self.block = seeds, name, width, block
+        self.seeds, self.name, self.width = seeds, name, width
+        self.block = max(1, min(block, MOST // (width * len(seeds))))
         self._number, self._drawn = -1, torch.empty(0)
 
     def at(self, step: int) -> Tensor:

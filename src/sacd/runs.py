@@ -42,6 +42,8 @@ class RunFolder:
             raise ResourceError(f"{self.path} is a file; name another folder with --run.")
         if (self.path / "config.json").exists():
             same_run(self.config(), config, self.path)
+            self._take()  # so that a second process is told at once
+            self._lock.release()
         elif self.path.is_dir() and any(not p.name.startswith(OURS) for p in self.path.iterdir()):
             raise UsageError(f"{self.path} is not empty and holds no run; name another folder with --run.")
 
@@ -49,21 +51,25 @@ class RunFolder:
         """Make the folder if it is not there, and hold it against other processes."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
+            self._take()
             (self.path / "run.pid").write_text(f"{os.getpid()} on {platform.node()}\n")
             if not (self.path / "config.json").exists():
                 record = {"config": to_dict(config), "versions": versions(), "commit": commit()}
                 replace_file(self.path / "config.json", (json.dumps(record, indent=1) + "\n").encode())
-            for left in self.path.glob(".tmp-*"):  # by a process that died while it wrote
+            for left in (*self.path.glob(".tmp-*"), *self.checkpoints.glob(".tmp-*")):  # by a process that died
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def _take(self) -> None:
+        try:
+            self._lock.acquire(timeout=0)
         except Timeout:
             pid = self.path / "run.pid"
             holder = pid.read_text().strip() if pid.exists() else "unknown"
             raise LockedError(
                 f"{self.path} is in use by process {holder}; wait for it, or take another --run."
             ) from None
-        except OSError as error:
-            raise storage_error(error, self.path) from error
 
     def release(self) -> None:
         """Let another process have the folder."""
@@ -72,7 +78,10 @@ class RunFolder:
 
     def config(self) -> Config:
         """The configuration in the folder."""
-        return from_dict(self.record()["config"])
+        try:
+            return from_dict(self.record()["config"])
+        except UsageError as error:
+            raise CheckpointError(f"{self.path / 'config.json'} is damaged: {error}") from error
 
     def record(self) -> dict[str, Any]:
         """config.json: configuration, versions, commit."""
@@ -87,7 +96,7 @@ class RunFolder:
 
     def saved_steps(self) -> list[Path]:
         """Checkpoint folders, newest first."""
-        return sorted(self.checkpoints.glob("step_*"), reverse=True) if self.checkpoints.exists() else []
+        return sorted((p for p in self.checkpoints.glob("step_*") if p.name[5:].isdecimal()), reverse=True)
 
 
 def read_json(path: Path, complaint: str) -> dict[str, Any]:

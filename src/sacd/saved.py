@@ -66,7 +66,7 @@ class Saved:
                 "the environment does not repeat itself from its seed: the episodes under way were cut, and this run "
                 "is not bit for bit the one that was interrupted."
             )
-        return [*notes, f"resumed at step {self.clock.step}.", *_changes(found[0][1])]
+        return [*notes, f"resumed at step {self.clock.step}.", *_changes(found[0][1], _circumstances(self.state))]
 
     def _save_run(self, run: int) -> None:
         folder, step = self.folders[run], self.clock.step
@@ -80,7 +80,7 @@ class Saved:
         recorded = {f"actions.{e}": torch.from_numpy(a) for e, a in enumerate(self.pool.recorded(run))}
         facts = {
             "step": step, "updates": self.clock.updates, "replay": self._save_replay(run), "pool": self.pool.save(run),
-            "log": self.logs[run].save(), "threads": torch.get_num_threads(), "torch": torch.__version__,
+            "log": self.logs[run].save(), **_circumstances(self.state),
         }  # fmt: skip
         name = f"step_{step:012d}"
         checkpoint.write(folder.checkpoints / name, tensors | recorded, facts, self.chunks[run])
@@ -155,8 +155,14 @@ def _chunk_names(path: Path) -> list[str]:
         return []
 
 
-def _changes(facts: dict[str, Any]) -> list[str]:
+def _circumstances(state: State) -> dict[str, Any]:
+    """What bits may depend on."""
+    device = state.log_alpha.device
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return {"threads": torch.get_num_threads(), "torch": torch.__version__, "device": where}
+
+
+def _changes(facts: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What is not as it was when the checkpoint was written, and so may change bits."""
-    now = {"threads": torch.get_num_threads(), "torch": torch.__version__}
     differences = [f"{k} {facts[k]} -> {v}" for k, v in now.items() if facts[k] != v]
     return [f"exact: no ({', '.join(differences)})."] if differences else []

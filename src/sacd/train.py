@@ -68,21 +68,24 @@ class Training:
         clock, config = self.clock, self.config
         for text in self.saved.restore():
             self.watcher.note(text)
+        self.watcher.tick(clock.step)
         for log in self.logs:
             log.start_clock(clock.step)
         while not clock.done:
             self._turn()
-            self.watcher.tick(clock.step)
+            asked = stop.requested
             if clock.passed(config.log_every) or clock.done:
                 self.samples.drain()
                 self.watcher.rows(clock.step, [self._write_row(r) for r in range(len(self.logs))])
             regular = clock.passed(config.save_every) or clock.done
             if regular:
                 self.pool.checkpoint_passed()
-            if regular or stop.requested:
+            if regular or asked:
                 self.samples.drain()
                 self.saved.save()
-            stop.check(f"at step {clock.step}")
+            self.watcher.tick(clock.step)
+            if asked:
+                stop.check(f"at step {clock.step}")
         for r, folder in enumerate(self.folders):
             model = {k: t.cpu() for k, t in self.state.share(r).items() if k.startswith(MODEL)}
             checkpoint.write(folder.model, model, {"step": clock.step})
@@ -114,10 +117,7 @@ class Training:
     def _learn(self) -> None:
         """The gradient steps of this turn, and the targets' move."""
         clock = self.clock
-        due = clock.updates_due()
-        if due and self.replay.size().min() == 0:  # n-step rewards are still outstanding
-            due = 0
-        for _ in range(due):
+        for _ in range(clock.updates_due()):
             batch = self.replay.sample(self.picking.at(clock.updates), self.config.clip_reward).to(self.device)
             guess = self.guessing.at(clock.updates) if self.config.target_value == "sampled" else None
             out = self.agent.update(self.state, batch, guess, clock.fraction)

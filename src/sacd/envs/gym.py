@@ -5,6 +5,8 @@ never replaced, and a lane can start its next episode from a given seed. What an
 step, because checkers that look once miss what kills long runs.
 """
 
+import contextlib
+import signal
 from functools import partial
 
 import gymnasium as gym
@@ -18,10 +20,19 @@ from sacd.config import Config
 from sacd.errors import DivergedError, EnvError
 from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Spec, Step
 
+MOST_ACTIONS = np.iinfo(np.int16).max
+
 
 def make_one(env: str) -> gym.Env:
     """One environment by id."""
     return gym.make(env, disable_env_checker=True)
+
+
+def make_in_worker(env: str) -> gym.Env:
+    """The same in a process of its own, which leaves Ctrl-C and its kin to the one that learns."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    return make_one(env)
 
 
 class GymLanes:
@@ -31,7 +42,7 @@ class GymLanes:
         self.config, self.env_id, self.lanes = config, config.env, lanes
         kind = AsyncVectorEnv if config.async_envs else SyncVectorEnv
         try:
-            makers = [partial(make_one, config.env)] * lanes
+            makers = [partial(make_in_worker if config.async_envs else make_one, config.env)] * lanes
             self.env = kind(makers, autoreset_mode=AutoresetMode.DISABLED, copy=False)  # `_frames` copies
         except Exception as error:
             raise EnvError(f"environment {config.env} cannot be made: {type(error).__name__}: {error}") from error
@@ -66,7 +77,8 @@ class GymLanes:
         return Step(frame, final, reward, closes, ended)
 
     def close(self) -> None:
-        self.env.close()
+        with contextlib.suppress(OSError, EOFError):  # a worker may be gone already
+            self.env.close()
 
     def _frames(self, obs: NDArray) -> NDArray:
         frames = np.array(obs, dtype=np.uint8 if self.spec.image else np.float32)  # a copy: some envs reuse theirs
@@ -91,9 +103,12 @@ def spec_of(config: Config, obs: gym.Space, action: gym.Space) -> Spec:
     if not isinstance(action, spaces.Discrete):
         hint = " Continuous actions need another agent." if isinstance(action, spaces.Box) else ""
         raise EnvError(f"{config.env} has the action space {action}; discrete SAC needs Discrete.{hint}")
+    if action.n > MOST_ACTIONS:
+        raise EnvError(f"{config.env} has {action.n} actions; the replay holds numbers below {MOST_ACTIONS + 1}.")
     if not isinstance(obs, spaces.Box):
         raise EnvError(
-            f"{config.env} has the observation space {obs}; wrap it to a Box (gymnasium's FlattenObservation)."
+            f"{config.env} has the observation space {obs}; discrete SAC needs a Box. Register the environment in a "
+            "wrapper that makes one (gymnasium's FlattenObservation), and train that: sacd train module:Id-v0."
         )
     image = obs.dtype == np.uint8 and len(obs.shape) in (2, 3)
     if not image and len(obs.shape) != 1:
