@@ -97,13 +97,13 @@ def emulators(part: list[config.Config], found: list[float]) -> None:
     pool.close()
 
 
-def fleet(part: list[config.Config], watch: Watch, place: Path) -> None:
+def fleet(part: list[config.Config], watch: Watch, place: Path, turns: engine.Turns) -> None:
     """Train a part until its watch has seen enough."""
     folders = [RunFolder(place / f"{names.short(c.env)}_{c.seed}") for c in part]
     for folder, each in zip(folders, part, strict=True):
         folder.claim(each)
     with engine.own_stream(engine.device(options.device)):
-        training = Training(part, folders, watch)
+        training = Training(part, folders, watch, turns)
         with contextlib.suppress(Enough):
             training.run(Stop())
         training.close()
@@ -127,9 +127,9 @@ def main() -> None:
     at_once(lambda p: emulators(p, alone), [[c for part in parts for c in part]])
     split: list[float] = []
     at_once(lambda p: emulators(p, split), parts)
-    watches = [Watch() for _ in parts]
+    watches, turns = [Watch() for _ in parts], engine.Turns()
     with tempfile.TemporaryDirectory() as place:
-        at_once(lambda i: fleet(parts[i], watches[i], Path(place)), list(range(len(parts))))
+        at_once(lambda i: fleet(parts[i], watches[i], Path(place), turns), list(range(len(parts))))
     learning = rate(watches, [len(p) for p in parts])
     best = max(alone[0], sum(split))
     print(f"emulators alone: {alone[0]:.0f} steps/s in one part, {sum(split):.0f} in {len(parts)}")

@@ -7,6 +7,7 @@ on two cores run ten times slower than of one.
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,25 @@ def hasten(agent: Any, device: "torch.device") -> Callable[..., Any]:
 
     agent.step = Recorded(agent.gradient_step)
     return Recorded(agent.act)
+
+
+class Turns:
+    """Parts of a fleet learn one after the other, so that the emulators of all never wait for the GPU at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        import torch  # noqa: PLC0415
+
+        try:
+            if torch.cuda.is_available():
+                torch.cuda.current_stream().synchronize()
+        finally:
+            self._lock.release()
 
 
 @contextmanager

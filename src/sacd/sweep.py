@@ -116,6 +116,7 @@ class Fleet:
         jobs = [job for part in parts for job in part]
         games = len({job.config.env for job in jobs})
         self.bar = Bar(f"{games} game{'s' * (games > 1)}, {len(jobs)} runs", sum(job.config.steps for job in jobs))
+        self.turns = engine.Turns()
         self.done = [0] * len(parts)
         self.failed = 0
 
@@ -146,7 +147,8 @@ class Fleet:
             for job in jobs:
                 job.folder.claim(job.config)
                 held.append(job)
-            training = Training([job.config for job in jobs], [job.folder for job in jobs], Part(self, index, jobs))
+            configs, folders = [job.config for job in jobs], [job.folder for job in jobs]
+            training = Training(configs, folders, Part(self, index, jobs), self.turns)
             training.run(self.stop)
             self._evaluate(training, jobs)
         except Interrupted:

@@ -6,6 +6,7 @@ clock and log; a checkpoint is their five shares.
 """
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +24,7 @@ from sacd.runs import RunFolder
 from sacd.saved import Saved
 from sacd.signals import Stop
 
+ALONE: AbstractContextManager = nullcontext()
 MODEL = ("actor.", "critics.", "log_alpha")  # what of the state is the trained model
 
 
@@ -37,9 +39,11 @@ class Watcher(Protocol):
 class Training:
     """Runs that share a configuration but for environment and seed, trained in lockstep; one folder each."""
 
-    def __init__(self, configs: list[Config], folders: list[RunFolder], watcher: Watcher):
+    def __init__(
+        self, configs: list[Config], folders: list[RunFolder], watcher: Watcher, turns: AbstractContextManager = ALONE
+    ):
         config = configs[0]
-        self.config, self.folders, self.watcher = config, folders, watcher
+        self.config, self.folders, self.watcher, self.turns = config, folders, watcher, turns
         self.device = engine.device(config.device)
         self.pool = Pool(configs, config.n_envs)
         spec, actions = self.pool.spec, self.pool.actions_of
@@ -116,8 +120,16 @@ class Training:
 
     def _learn(self) -> None:
         """The gradient steps of this turn, and the targets' move."""
+        if due := self.clock.updates_due():
+            with self.turns:
+                self._update(due)
+        if self.clock.targets_due():
+            self.agent.move_targets(self.state)
+
+    def _update(self, due: int) -> None:
+        """Gradient steps on the transitions before this turn's."""
         clock = self.clock
-        for _ in range(clock.updates_due()):
+        for _ in range(due):
             batch = self.replay.sample(self.picking.at(clock.updates), self.config.clip_reward).to(self.device)
             guess = self.guessing.at(clock.updates) if self.config.target_value == "sampled" else None
             out = self.agent.update(self.state, batch, guess, clock.fraction)
@@ -125,5 +137,3 @@ class Training:
             if self.config.target_update_interval == 0:
                 self.agent.move_targets(self.state)
             self.samples.add(out, clock.updates)
-        if clock.targets_due():
-            self.agent.move_targets(self.state)
