@@ -8,6 +8,8 @@ after its first updates on.
 
 import argparse
 import contextlib
+import faulthandler
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +23,7 @@ parser.add_argument("--seeds", type=int, default=5)
 parser.add_argument("--parts", type=int, default=2)
 parser.add_argument("--precision", default="bf16")
 parser.add_argument("--device", default="auto")
+parser.add_argument("--switch", type=float, default=0.005, help="seconds a thread may keep Python from the others")
 parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
 options = parser.parse_args()
 engine.prepare(0)
@@ -48,7 +51,8 @@ class Watch:
     """Steps and seconds of one part from SETTLED on."""
 
     def __init__(self) -> None:
-        self.begin, self.marks = 0.0, []
+        self.marks: list[tuple[float, int]] = []
+        self.spent: dict[str, float] = {}
 
     def note(self, text: str) -> None: ...
     def rows(self, step: int, rows: list) -> None: ...
@@ -56,6 +60,8 @@ class Watch:
     def tick(self, step: int) -> None:
         if step >= SETTLED:
             now = time.perf_counter()
+            if not self.marks:
+                self.spent.clear()
             self.marks.append((now, step))
             if now - self.marks[0][0] > options.seconds:
                 raise Enough
@@ -97,6 +103,30 @@ def emulators(part: list[config.Config], found: list[float]) -> None:
     pool.close()
 
 
+def timed(owner: object, name: str, label: str, spent: dict[str, float]) -> None:
+    """Have a method's seconds added up."""
+    call = getattr(owner, name)
+
+    def measured(*arguments):
+        begin = time.perf_counter()
+        found = call(*arguments)
+        spent[label] = spent.get(label, 0.0) + time.perf_counter() - begin
+        return found
+
+    setattr(owner, name, measured)
+
+
+def instrument(training: Training, spent: dict[str, float]) -> None:
+    """Seconds of a part's loop by what it does; `chosen` is where it waits for the GPU before acting."""
+    for owner, name, label in (
+        (training.replay, "observe", "observe"), (training, "act", "act"), (training.pool, "send", "send"),
+        (training, "_learn", "learn, with waiting"), (training, "_update", "learn: host"),
+        (training.replay, "sample", "learn: sample"), (training.agent, "update", "learn: launch"),
+        (training.pool, "recv", "recv"), (training.replay, "add", "add"), (training, "_turn", "turn"),
+    ):  # fmt: skip
+        timed(owner, name, label, spent)
+
+
 def fleet(part: list[config.Config], watch: Watch, place: Path, turns: engine.Turns) -> None:
     """Train a part until its watch has seen enough."""
     folders = [RunFolder(place / f"{names.short(c.env)}_{c.seed}") for c in part]
@@ -104,6 +134,7 @@ def fleet(part: list[config.Config], watch: Watch, place: Path, turns: engine.Tu
         folder.claim(each)
     with engine.own_stream(engine.device(options.device)):
         training = Training(part, folders, watch, turns)
+        instrument(training, watch.spent)
         with contextlib.suppress(Enough):
             training.run(Stop())
         training.close()
@@ -121,12 +152,15 @@ def rate(watches: list[Watch], sizes: list[int]) -> float:
 
 def main() -> None:
     """Measure and print."""
+    sys.setswitchinterval(options.switch)
+    faulthandler.dump_traceback_later(50, repeat=True)
     parts = halves(chosen())
     print(f"{processor()}, {engine.cores()} cores, {engine.device(options.device)}, commit {runs.commit()}")
     alone: list[float] = []
     at_once(lambda p: emulators(p, alone), [[c for part in parts for c in part]])
     split: list[float] = []
-    at_once(lambda p: emulators(p, split), parts)
+    at_once(lambda p: emulators(p, split), parts if len(parts) > 1 else [])
+    print(f"measured: {alone} {split}", flush=True)
     watches, turns = [Watch() for _ in parts], engine.Turns()
     with tempfile.TemporaryDirectory() as place:
         at_once(lambda i: fleet(parts[i], watches[i], Path(place), turns), list(range(len(parts))))
@@ -134,6 +168,9 @@ def main() -> None:
     best = max(alone[0], sum(split))
     print(f"emulators alone: {alone[0]:.0f} steps/s in one part, {sum(split):.0f} in {len(parts)}")
     print(f"fleet of {sum(map(len, parts))} in the learning phase: {learning:.0f} steps/s, {learning / best:.2f} of it")
+    turns_taken = len(watches[0].marks)
+    for label, seconds in watches[0].spent.items():
+        print(f"  {label:22} {seconds / turns_taken * 1e3:7.2f} ms a turn")
     if torch.cuda.is_available():
         print(f"GPU memory at the peak: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
 

@@ -153,6 +153,33 @@ def test_fire_starts_the_ball():
     assert lost == {True: 1, False: 0}
 
 
+def frames_of(actions: np.ndarray, **values) -> np.ndarray:
+    """What a game of Breakout shows, from one seed, without no-ops."""
+    made = lanes("Breakout", **(PLAIN | values))
+    made.reset({0: 7}, first=True)
+    found = np.stack([s.final[0] for s in play(made, actions)])
+    made.close()
+    return found
+
+
+@pytest.mark.parametrize("skip", [2, 3, 4, 7])
+def test_a_step_takes_the_frames_it_is_told(skip):
+    """Each step of `frame_skip` frames shows what as many steps of one frame show last, the action held meanwhile."""
+    acts = np.random.default_rng(0).integers(4, size=(30, 1))
+    each = frames_of(acts.repeat(skip, axis=0), frame_skip=1)
+    np.testing.assert_array_equal(frames_of(acts, frame_skip=skip), each[skip - 1 :: skip])
+    assert (each[1:] != each[:-1]).any()
+
+
+def test_sticky_actions_reach_the_emulator():
+    """With sticky=1 no action is ever heard, with 0 every one, in between some; the draws follow from the seed."""
+    acts = np.random.default_rng(0).integers(4, size=(60, 1))
+    heard, some, deaf = (frames_of(acts, sticky=p) for p in (0.0, 0.5, 1.0))
+    np.testing.assert_array_equal(deaf, frames_of(np.zeros_like(acts)))
+    np.testing.assert_array_equal(some, frames_of(acts, sticky=0.5))
+    assert (heard != deaf).any() and (heard != some).any() and (some != deaf).any()
+
+
 def test_lanes_are_seeded_and_reset_on_their_own():
     """A lane's game follows from its seed alone, wherever the lane lies; the other lanes play on undisturbed."""
     made, alone = lanes("Breakout", 3, sticky=0.25), lanes("Breakout", 1, sticky=0.25)

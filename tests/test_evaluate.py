@@ -51,6 +51,13 @@ def test_an_endless_episode_is_cut() -> None:
         assert scores(env=world("Endless"), episodes=3, eval_lanes=lanes, time_limit=30) == [30 * 31 / 2] * 3
 
 
+def test_whole_games_are_played() -> None:
+    """What a lost life means for learning changes no score: a game of five lives is played to its end, or the limit."""
+    modes = {m: scores("sampled", "ALE/Breakout-v5", 2, life_loss=m, time_limit=300) for m in ("ignore", "reset")}
+    assert modes["reset"] == modes["ignore"]
+    assert max(modes["reset"]) > 0
+
+
 def test_epsilon_is_the_share_of_uniform_actions() -> None:
     """Greedy evaluation takes the mode, but for a share of uniform actions; sampled takes the mode no more often."""
     chosen = config.make("CartPole-v1", "classic", hidden=(16,))

@@ -10,6 +10,7 @@ from sacd.runs import RunFolder
 from sacd.signals import Stop
 from sacd.train import Training
 from test_learns import Silent
+from worlds import world
 
 FIELDS = {
     "CartPole-v1": {"steps": 260, "n_envs": 2, "hidden": (16,)},
@@ -44,6 +45,29 @@ def test_run_r_of_a_fleet_is_run_r_alone(env: str, tmp_path: Path) -> None:
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[k], theirs[k]) for k in ours)
         assert folders[r].episodes.read_text() == alone.episodes.read_text()
+
+
+def test_games_side_by_side_are_each_as_alone(tmp_path: Path) -> None:
+    """Runs of three games in one fleet, one of them with other action numbers, have the bits that each has alone."""
+    fields = {"steps": 160, "learning_starts": 60, "batch_size": 8, "n_envs": 2, "hidden": (8,), "threads": 1}
+    configs = [
+        config.make(world(name), "classic", seed=seed, device="cpu", **fields)
+        for name, seed in (("Short", 3), ("Short", 1), ("Shifted", 3), ("Both", 4))
+    ]
+
+    def trained(chosen: list[config.Config]) -> list[tuple[dict[str, torch.Tensor], str]]:
+        folders = [RunFolder(tmp_path / str(len(chosen)) / str(configs.index(c))) for c in chosen]
+        for c, folder in zip(chosen, folders, strict=True):
+            folder.claim(c)
+        training = Training(chosen, folders, Silent())
+        training.run(Stop())
+        training.close()
+        return [(training.state.share(r), f.episodes.read_text()) for r, f in enumerate(folders)]
+
+    for c, (ours, episodes) in zip(configs, trained(configs), strict=True):
+        [(theirs, alone)] = trained([c])
+        assert all(torch.equal(ours[k], theirs[k]) for k in theirs), c.env
+        assert episodes == alone
 
 
 def test_two_runs_of_a_fleet_differ(tmp_path: Path) -> None:

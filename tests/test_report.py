@@ -1,7 +1,6 @@
 """Tables and pictures of runs, from files written by hand: the numbers are the files', and nothing is hidden."""
 
 import json
-import math
 import os
 import statistics
 import struct
@@ -10,13 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sacd import config
 from sacd.cli import main
+from sacd.envs import names
 from sacd.errors import CheckpointError
 from sacd.report import read
+from sacd.report.groups import describe
 from sacd.report.table import mean_sd
 from sacd.runs import RunFolder
 
@@ -75,8 +75,8 @@ def test_seeds_stand_together(tmp_path, capsys):
     both = f"{statistics.fmean(means):.5g} ± {statistics.stdev(means):.3g}"
     assert sorted(rows) == sorted(
         [
-            ["CartPole-v1", "20000", "3", both, both, "100.5 ± 1"],
-            ["CartPole-v1", "20000", "1", *["3 (episodes ± 2.65)"] * 2, "99.5"],
+            ["CartPole-v1", "hidden 256,256", "20000", "3", both, both, "100.5 ± 1"],
+            ["CartPole-v1", "hidden 512", "20000", "1", *["3 (episodes ± 2.65)"] * 2, "99.5"],
         ]
     )
     assert size(tmp_path / "out" / "curve.png") and (tmp_path / "out" / "table.md").exists()
@@ -113,6 +113,59 @@ def test_games_have_columns_of_their_own(tmp_path, capsys):
     assert size(tmp_path / "curve.png")[0] > size(runs[0] / "curve.png")[0]
 
 
+def test_what_sets_configurations_apart_is_named(tmp_path, capsys):
+    """Where a game has several configurations, the fields that differ and their values stand in the table."""
+    for gamma in (0.99, 0.5, 0.9):
+        write_run(tmp_path / f"g{gamma}", gamma=gamma, alpha="0.2" if gamma == 0.5 else "")
+    write_run(tmp_path / "pong", env="ALE/Pong-v5")
+    assert main(["report", str(tmp_path)]) == 0
+    assert [row[:2] for row in cells(capsys.readouterr().out)] == [
+        ["CartPole-v1", "gamma 0.5, alpha 0.2"],
+        ["CartPole-v1", "gamma 0.9, alpha not set"],
+        ["CartPole-v1", "gamma 0.99, alpha not set"],
+        ["Pong", ""],
+    ]
+
+
+def test_many_differences_are_told_as_presets():
+    """`paper` and `author` differ in eight fields: each is named, with what departs from it."""
+    paper, author = (config.make("ALE/Pong-v5", preset) for preset in ("paper", "author"))
+    fields = [*config.PRESETS["author"], "gamma"]
+    assert [describe(c, fields) for c in (paper, author)] == ["as paper", "as author"]
+    assert describe(config.changed(author, gamma=0.5, noop_max=30), fields) == "as author but noop_max 30, gamma 0.5"
+    assert describe(author, ["tie_init", "noop_max"]) == "tie_init true, noop_max 0"
+
+
+def test_where_the_report_goes(tmp_path, monkeypatch):
+    """Into the one folder given; into the current one where several were; --out overrides."""
+    for name in ("runs/a", "runs/b", "here/x"):
+        write_run(tmp_path / name, int(name == "runs/b"))
+    monkeypatch.chdir(tmp_path / "here")
+
+    def reports() -> set[str]:
+        found = {str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("curve.png")}
+        assert found == {str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("table.md")}
+        return found
+
+    assert main(["report", "../runs", "--out", "../out"]) == 0
+    assert reports() == {"out"}
+    assert main(["report", "../runs"]) == 0
+    assert reports() == {"out", "runs"}
+    assert main(["report", "../runs/a", "../runs/b"]) == 0
+    assert reports() == {"out", "runs", "here"}
+
+
+def test_unfinished_runs_of_a_sweep_are_counted(tmp_path, capsys):
+    """Every game says how many of its runs have scores; those under way enter no mean of finished ones."""
+    for env, done in (("ALE/Pong-v5", 1), ("ALE/Qbert-v5", 0), ("ALE/Alien-v5", 2)):
+        for seed in (0, 1):
+            write_run(tmp_path / f"{names.short(env)}_{seed}", seed, finished=seed < done, env=env)
+    assert main(["report", str(tmp_path)]) == 0
+    rows = {row[0]: (row[2], row[-1]) for row in cells(capsys.readouterr().out)}
+    both = "100 ± 0.707"
+    assert rows == {"Alien": ("2", both), "Pong": ("1 of 2", "99.5"), "Qbert": ("0 of 2", both)}
+
+
 def test_the_same_files_give_the_same_table_and_picture(tmp_path):
     """A report is a function of the files, to the byte."""
     run = write_run(tmp_path / "run")
@@ -139,6 +192,29 @@ def test_damaged_scores_are_an_error(tmp_path, capsys):
     assert "evaluation.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("evaluation.json", '{"policy": 1}'),
+        ("evaluation.json", '{"greedy": {"mean": 1, "std": 1}, "sampled": {"mean": "high", "std": 1}}'),
+        ("evaluation.json", '{"greedy": {"mean": 1, "std": 1}, "sampled": 3}'),
+        ("episodes.jsonl", '{"step": 5, "length": 5}\n'),
+        ("episodes.jsonl", '{"step": 5, "score": NaN, "length": 5}\n'),
+        ("episodes.jsonl", "7\n"),
+        ("episodes.jsonl", 'what\n{"step": 5, "score": 1, "length": 5}\n'),
+        ("metrics.jsonl", '{"alpha": 1}\n'),
+        ("metrics.jsonl", '{"step": 5, "alpha": "high"}\n'),
+    ],
+)
+def test_damage_that_is_still_json_is_an_error(tmp_path, capsys, name, text):
+    """Files without the numbers they must have are one sentence that names the file, and exit code 4."""
+    run = write_run(tmp_path / "run")
+    (run / name).write_text(text)
+    assert main(["report", str(run)]) == 4
+    said = capsys.readouterr().err
+    assert name in said and str(run) in said and "Traceback" not in said and said.count("\n") == 1
+
+
 def test_runs_are_found_below_folders(tmp_path):
     """A folder stands for the runs in it and one level further down; each run is taken once."""
     for name in ("a", "deep/b", "deep/c"):
@@ -159,13 +235,6 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_smooth():
-    """At each grid step the mean of the last episodes that ended by then, nothing before the first."""
-    steps, scores = np.array([10, 20, 20, 40]), np.array([1.0, 2.0, 3.0, 10.0])
-    found = read.smooth(steps, scores, np.array([0, 9, 10, 20, 39, 40, 99]), window=2)
-    np.testing.assert_array_equal(found, [math.nan, math.nan, 1.0, 2.5, 2.5, 6.5, 6.5])
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,23 @@ def models(folders: list[RunFolder]) -> list[bytes]:
     return [(f.model / "tensors.safetensors").read_bytes() + f.episodes.read_bytes() for f in folders]
 
 
+def test_after_a_resume_only_new_slots_are_written(run):
+    """A chunk begins with the slot before the last one's end, in every lane, whether the run was resumed between."""
+    command = broken_off(run, CARTPOLE["steps"] - 50)  # resumed at 500
+    heads = {500: checkpoint.read(run / "checkpoints/step_000000000500")[1]["replay"]["head"]}
+    heads[400] = checkpoint.read(run / "checkpoints/step_000000000400")[1]["replay"]["head"]
+    assert main(command) == 0
+    facts = checkpoint.read(run / "checkpoints/step_000000000600")[1]
+    heads[600] = facts["replay"]["head"]
+    for step in (500, 600):
+        name = f"replay/{step:012d}.zst"
+        written = {k: facts["files"][name][k] for k in ("bytes", "sha256")}
+        chunk = checkpoint.read_chunk(run / name, written)
+        for lane, (before, now) in enumerate(zip(heads[step - 100], heads[step], strict=True)):
+            assert chunk[f"{lane}.first"].tolist() == [before - 1]
+            assert len(chunk[f"{lane}.frame"]) == len(chunk[f"{lane}.action"]) == now - before + 2
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_fleet_goes_on_together(tmp_path, lost):
     """Runs in lockstep resume exactly, also where a crash between their saves left one a checkpoint behind."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sacd import __version__, config
+from sacd import __version__, config, engine
 from sacd.errors import CheckpointError, SacdError, UsageError, nearest
 
 EXIT_CODES = (
@@ -112,7 +112,7 @@ def build_parser() -> Parser:
 
     report = commands.add_parser("report", help="table and learning curve of runs, from their files")
     report.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="runs' folders, or folders of such")
-    report.add_argument("--out", type=Path, help="where curve.png and table.md go (default: the run's folder, or .)")
+    report.add_argument("--out", type=Path, help="where curve.png and table.md go (default: the folder given, or .)")
 
     commands.add_parser("doctor", help="what hardware, versions and precision will be used, and why")
     for sub in commands.choices.values():
@@ -136,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if unknown:
             commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
             commands.choices[namespace.command].refuse(unknown[0])
+        engine.bound(namespace.fields.get("threads", 0))
         COMMANDS[namespace.command](namespace)
     except SacdError as error:
         if debug:
@@ -160,8 +161,6 @@ def train(namespace: argparse.Namespace) -> None:
     if env != namespace.env:
         print(f"{namespace.env} is {env}.")
 
-    from sacd import engine
-
     engine.prepare(chosen.threads)
     from sacd.commands import train_one
 
@@ -183,8 +182,6 @@ def sweep(namespace: argparse.Namespace) -> None:
     configs = [config.make(env, preset, **(namespace.fields | {"seed": s})) for env in envs for s in seeds]
     if not configs:
         raise UsageError(f"--seeds {namespace.seeds}: that is no seed at all.")
-
-    from sacd import engine
 
     engine.prepare(configs[0].threads)
     from sacd.sweep import sweep as run
@@ -212,8 +209,6 @@ def evaluate(namespace: argparse.Namespace) -> None:
     if namespace.episodes is not None:
         chosen = config.changed(chosen, eval_episodes=config.convert("eval_episodes", namespace.episodes))
 
-    from sacd import engine
-
     engine.prepare(chosen.threads)
     from sacd.commands import evaluate_one
 
@@ -228,8 +223,6 @@ def report(namespace: argparse.Namespace) -> None:
 
 
 def doctor(namespace: argparse.Namespace) -> None:
-    from sacd import engine
-
     engine.prepare(0)
     from sacd.doctor import examine
 

@@ -87,7 +87,7 @@ class Config:
     eval_noop_max: int = opt(30, "random no-op frames at a game's start: 0 to this many (Atari)", 0, 1000)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)
     # execution
-    device: str = opt("auto", "auto (the CPU, for now), cpu, cuda or cuda:N")
+    device: str = opt("auto", "auto (a GPU where there is one), cpu, cuda or cuda:N")
     precision: str = opt("fp32", "of the networks' inner layers; weights stay fp32", choices=("fp32", "bf16"))
     threads: int = opt(0, "CPU threads for learning; 0: all cores for images, one for vectors", 0, 1024)
     log_every: int = opt(1000, "agent steps between rows of metrics.jsonl", 1, 10**9)

@@ -1,7 +1,7 @@
 """How the arithmetic is executed: device, threads, allocator. Applied once, from outside; nothing else asks.
 
-`prepare` must run before torch is imported for the thread count to hold in every library: two processes of two threads
-on two cores run ten times slower than of one.
+`bound` must run before NumPy and torch are imported for the thread count to hold in every library: two processes of
+two threads on two cores run ten times slower than of one.
 """
 
 import ctypes
@@ -27,12 +27,18 @@ def cores() -> int:
     return min(allowed, int(asked)) if asked.isdigit() and int(asked) > 0 else allowed
 
 
-def prepare(threads: int) -> int:
-    """Bound the threads of every library and keep freed memory in the process; the bound."""
+def bound(threads: int) -> int:
+    """Bound the threads of every library that is not loaded yet; the bound."""
     count = threads or cores()
     if "torch" not in sys.modules:
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = str(count)
+    return count
+
+
+def prepare(threads: int) -> int:
+    """Load torch with so many threads, and keep freed memory in the process; their number."""
+    count = bound(threads)
     keep_freed_memory()
     import torch  # noqa: PLC0415  not before the lines above
 

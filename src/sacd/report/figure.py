@@ -1,93 +1,102 @@
 """Learning curves and the temperature's story, as a picture."""
 
-from collections import defaultdict
+import textwrap
+from itertools import cycle, groupby
 from pathlib import Path
+from typing import Any, Literal
 
-import matplotlib
-import numpy as np
+from matplotlib import colormaps
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from sacd.files import storage_error
-from sacd.report.read import Run, read_run, smooth
-from sacd.report.table import group_key
+from sacd.report.groups import Group, grouped
+from sacd.report.panels import GREY, PALE, WINDOW, draw, draw_targets, dress, target
+from sacd.report.read import read_run
 from sacd.runs import RunFolder
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-
-WINDOW = 20  # episodes
+ABREAST = 5  # games side by side; more go below
+HEIGHTS = (2, 1, 1)  # of a game's panels
+LETTER = 0.066  # inches, about, of the legends' type
+COLOURS = [to_hex(colormaps["tab20"](i)) for i in (*range(0, 20, 2), *range(1, 20, 2))]  # ten strong, ten pale
+LINE = 0.16  # inches, about, of a line of it
+ONLY = "the one configuration of its game"
 
 
 def curve(folders: list[RunFolder], path: Path) -> None:
-    """Score, entropy and temperature over agent steps, a column a game: the mean over seeds, and their range."""
-    games: dict[str, list[Run]] = defaultdict(list)
-    for run in map(read_run, folders):
-        games[run.game].append(run)
-    size = (max(6.4, 4.2 * len(games)), 8.4)
-    figure, axes = plt.subplots(
-        3, len(games), figsize=size, sharex="col", squeeze=False, layout="constrained", height_ratios=(2, 1, 1)
-    )
-    for column, (game, runs) in enumerate(sorted(games.items())):
-        groups: dict[str, list[Run]] = defaultdict(list)
-        for run in runs:
-            groups[group_key(run)].append(run)
-        for colour, members in enumerate(groups.values()):
-            _draw(list(axes[:, column]), members, f"C{colour}")
-        _dress(list(axes[:, column]), game, runs, first=column == 0)
+    """The picture of these runs."""
+    figure = paint(grouped([read_run(folder) for folder in folders]))
     try:
         figure.savefig(path, dpi=120)
     except OSError as error:
         raise storage_error(error, path) from error
-    finally:
-        plt.close(figure)
 
 
-def _draw(axes: list[Axes], runs: list[Run], colour: str) -> None:
-    """One group of seeds."""
-    grid = np.linspace(0, runs[0].config.steps, 400)
-    scores = np.array([smooth(r.episodes["step"], r.episodes["score"], grid, WINDOW) for r in runs])
-    label = f"{len(runs)} seeds, mean and range" if len(runs) > 1 else f"seed {runs[0].config.seed}"
-    _band(axes[0], grid, scores, colour, f"training, last {WINDOW} episodes ({label})")
-    if len(runs) == 1:
-        axes[0].plot(runs[0].episodes["step"], runs[0].episodes["score"], ".", ms=2, alpha=0.25, color=colour)
-    for policy, mark in (("greedy", "D"), ("sampled", "o")):
-        means = [r.evaluation[policy]["mean"] for r in runs if r.evaluation]
-        at = [r.config.steps for r in runs if r.evaluation]
-        axes[0].plot(at, means, mark, ms=6, mfc="none" if policy == "sampled" else colour, color=colour, clip_on=False,
-                     label=f"evaluated, {policy}" if means else None)  # fmt: skip
-    for ax, key in ((axes[1], "entropy_share"), (axes[2], "alpha")):
-        rows = [[(m["step"], m[key]) for m in r.metrics if key in m] for r in runs]
-        lines = [_on_grid(grid, np.array(row)) for row in rows if row]
-        if lines:
-            _band(ax, grid, np.array(lines), colour, None)
+def paint(groups: list[Group]) -> Figure:
+    """Score, entropy and temperature over agent steps, a column a game, a colour a configuration."""
+    games = [list(mine) for _, mine in groupby(groups, key=lambda group: group.game)]
+    names = list(dict.fromkeys(group.name or ONLY for group in groups))
+    colours = dict(zip(names, cycle(COLOURS), strict=False))
+    columns = min(len(games), ABREAST)
+    rows = -(-len(games) // columns)
+    width, height = (max(7.2, 4.0 * columns), 8.0 if rows == 1 else 6.4 * rows)
+    figure = Figure(figsize=(width, height), layout="constrained")  # no pyplot: a sweep's threads draw at once
+    grid = figure.add_gridspec(3 * rows, columns, height_ratios=HEIGHTS * rows)
+    for i, mine in enumerate(games):
+        axes = _axes(figure, grid, 3 * (i // columns), i % columns)
+        shades = [colours[group.name or ONLY] for group in mine]
+        for group, shade in zip(mine, shades, strict=True):
+            draw(axes, group, shade)
+        draw_targets(axes[1], mine, shades)
+        dress(axes, mine, first=i % columns == 0)
+    if len(names) > 1:
+        _legend(figure, [Line2D([], [], lw=3, color=colours[name], label=name) for name in names], "outside upper left")
+    _legend(figure, _key(groups, COLOURS[0] if len(names) == 1 else GREY), "outside lower left")
+    return figure
 
 
-def _on_grid(grid: np.ndarray, row: np.ndarray) -> np.ndarray:
-    return np.interp(grid, row[:, 0], row[:, 1], left=np.nan, right=np.nan)
+def _axes(figure: Figure, grid: GridSpec, row: int, column: int) -> list[Axes]:
+    """A game's panels, one below the other, over the same steps."""
+    score = figure.add_subplot(grid[row, column])
+    axes = [score, *(figure.add_subplot(grid[row + i, column], sharex=score) for i in (1, 2))]
+    figure.align_ylabels(axes)
+    return axes
 
 
-def _band(ax: Axes, x: np.ndarray, lines: np.ndarray, colour: str, label: str | None) -> None:
-    seen = ~np.isnan(lines).all(0)
-    x, lines = x[seen], lines[:, seen]
-    if len(x):
-        ax.plot(x, np.nanmean(lines, 0), color=colour, lw=1.8, label=label)
-        if len(lines) > 1:
-            ax.fill_between(x, np.nanmin(lines, 0), np.nanmax(lines, 0), color=colour, alpha=0.2, lw=0)
+def _key(groups: list[Group], colour: str) -> list[Artist]:
+    """How to read the panels: only of what is there."""
+    runs = [run for group in groups for run in group.runs]
+    several = any(len(group.runs) > 1 for group in groups)
+    shown: dict[str, tuple[dict[str, Any], bool]] = {
+        f"training: mean of the last {WINDOW} episodes" + " and over seeds" * several: ({"lw": 1.8}, True),
+        "the same, of some seeds": ({"lw": 1.8, "alpha": PALE},
+                                    any(len(g.runs) > 1 and len(g.finished) < len(g.runs) for g in groups)),
+        "one episode": ({"marker": ".", "ls": "", "ms": 6, "alpha": 0.6},
+                        any(len(g.runs) == 1 and len(g.runs[0].episodes["step"]) for g in groups)),
+        "final evaluation, greedy": ({"marker": "D", "ls": ""}, any(run.evaluation for run in runs)),
+        "final evaluation, sampled": ({"marker": "o", "ls": "", "mfc": "none"}, any(run.evaluation for run in runs)),
+        "target entropy": ({"lw": 1, "ls": "--", "color": GREY}, any(target(g) is not None for g in groups)),
+    }  # fmt: skip
+    handles: list[Artist] = [
+        Line2D([], [], label=label, **({"color": colour} | style)) for label, (style, there) in shown.items() if there
+    ]
+    if several:
+        handles.append(Patch(color=colour, alpha=0.2, lw=0, label="range over seeds"))
+    return handles
 
 
-def _dress(axes: list[Axes], game: str, runs: list[Run], first: bool) -> None:
-    score, entropy, alpha = axes
-    score.set_title(game)
-    if score.get_legend_handles_labels()[0]:
-        score.legend(fontsize=7, loc="upper left", framealpha=0.6)
-    entropy.set_ylim(0, 1.03)
-    alpha.set_yscale("log")
-    alpha.set_xlabel("agent steps")
-    if first:
-        score.set_ylabel("raw score of an episode")
-        entropy.set_ylabel("entropy / log |A|")
-        alpha.set_ylabel("temperature α")
-    for ax in axes:
-        ax.set_xlim(0, max(r.config.steps for r in runs))
-        ax.grid(alpha=0.25)
-        ax.spines[["top", "right"]].set_visible(False)
+def _legend(figure: Figure, handles: list[Artist], side: Literal["outside upper left", "outside lower left"]) -> None:
+    """Beside the panels, never on them, in as many columns as fit; the figure grows by its height."""
+    room = figure.get_figwidth() / LETTER
+    for handle in handles:
+        handle.set_label(textwrap.fill(str(handle.get_label()), int(0.9 * room)))
+    lines = [str(handle.get_label()).splitlines() for handle in handles]
+    longest = max(len(line) for label in lines for line in label)
+    columns = min(max(int(room / (longest + 6)), 1), len(handles))
+    figure.set_figheight(figure.get_figheight() + LINE * sum(map(len, lines)) / columns)
+    figure.legend(handles=handles, loc=side, ncols=columns, fontsize=8, frameon=False)

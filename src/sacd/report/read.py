@@ -1,6 +1,7 @@
-"""A run's files as data."""
+"""A run's files as data. What they cannot be is an error that names the file, never a number left out in silence."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from sacd.envs import names
 from sacd.errors import CheckpointError
 from sacd.runs import RunFolder, read_json
 
+EPISODE = ("step", "score", "length")
+UPDATE = ("alpha", "entropy", "entropy_share")  # of a metrics row; before the first update it has none of them
+DAMAGED = "has a damaged evaluation.json"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -20,7 +25,6 @@ class Run:
 
     path: Path
     config: Config
-    record: dict[str, Any]
     episodes: dict[str, NDArray]  # step, score, length
     metrics: list[dict[str, Any]]
     evaluation: dict[str, Any] | None
@@ -29,24 +33,58 @@ class Run:
     def game(self) -> str:
         return names.short(self.config.env)
 
+    @property
+    def reached(self) -> int:
+        """The step up to which something is known of it."""
+        rows = [m["step"] for m in self.metrics[-1:]] + self.episodes["step"][-1:].tolist()
+        return self.config.steps if self.evaluation else max(rows, default=0)
+
 
 def read_run(folder: RunFolder) -> Run:
     """Everything a report needs of a run."""
-    rows = read_rows(folder.episodes)
-    episodes = {k: np.array([row[k] for row in rows]) for k in ("step", "score", "length")}
-    evaluation = read_json(folder.evaluation, "has a damaged evaluation.json") if folder.finished() else None
-    return Run(folder.path, folder.config(), folder.record(), episodes, read_rows(folder.metrics), evaluation)
+    rows = read_rows(folder.episodes, EPISODE)
+    episodes = {k: np.array([row[k] for row in rows]) for k in EPISODE}
+    metrics = read_rows(folder.metrics, ("step",), UPDATE)
+    evaluation = _evaluation(folder) if folder.finished() else None
+    return Run(folder.path, folder.config(), episodes, metrics, evaluation)
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The whole rows of a JSONL file; a last one that is still being written is left out."""
+def read_rows(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """The rows of a JSONL file, with numbers where they are needed; a last one still being written is left out."""
+    try:
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from error
     rows = []
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for number, line in enumerate(lines, 1):
         try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
+            row = json.loads(line)
+        except ValueError as error:
+            if number == len(lines):
+                break
+            raise CheckpointError(f"{path} is damaged: row {number} is not JSON.") from error
+        if not isinstance(row, dict):
+            raise CheckpointError(f"{path} is damaged: row {number} is not a row of a run.")
+        bad = [k for k in needed if not _number(row.get(k))] + [k for k in optional if not _number(row.get(k, 0))]
+        if bad:
+            raise CheckpointError(f"{path} is damaged: row {number} has no number for {', '.join(bad)}.")
+        rows.append(row)
     return rows
+
+
+def _evaluation(folder: RunFolder) -> dict[str, Any]:
+    """The final scores; one episode has no standard deviation."""
+    found = read_json(folder.evaluation, DAMAGED)
+    for policy in ("greedy", "sampled"):
+        scores = found.get(policy)
+        mean, std = (scores.get("mean"), scores.get("std")) if isinstance(scores, dict) else (None, None)
+        if not _number(mean) or not (std is None or _number(std)):
+            raise CheckpointError(f"{folder.path} {DAMAGED}: it has no {policy} scores.")
+    return found
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def find(paths: list[Path]) -> list[RunFolder]:

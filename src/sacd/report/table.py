@@ -1,41 +1,36 @@
 """Scores as a Markdown table: one row a game and configuration, seeds together."""
 
 import statistics
-from collections import defaultdict
 
-from sacd.report.read import Run, read_run
-from sacd.runs import FREE, RunFolder
+from sacd.report.groups import Group, grouped
+from sacd.report.read import read_run
+from sacd.runs import RunFolder
 
-HEAD = ("Environment", "steps", "seeds", "greedy", "sampled", "last 100 in training")
+HEAD = ("Environment", "differs in", "steps", "seeds", "greedy", "sampled", "last 100 in training")
+NAME = HEAD.index("differs in")
 
 
 def table(folders: list[RunFolder]) -> str:
     """Markdown. Unfinished runs are shown as such, never averaged in silently."""
-    groups: dict[str, list[Run]] = defaultdict(list)
-    for run in map(read_run, folders):
-        groups[group_key(run)].append(run)
-    rows = [HEAD, *(_row(runs) for _, runs in sorted(groups.items()))]
-    width = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+    groups = grouped([read_run(folder) for folder in folders])
+    rows = [HEAD, *map(_row, groups)]
+    if not any(group.name for group in groups):
+        rows = [row[:NAME] + row[NAME + 1 :] for row in rows]
+    width = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in width) + "|", *lines[1:]])
 
 
-def group_key(run: Run) -> str:
-    """Runs that differ in nothing but their seed (and how they were computed)."""
-    values = {k: v for k, v in run.record["config"].items() if k not in {"seed", *FREE}}
-    return f"{run.game} {values}"
-
-
-def _row(runs: list[Run]) -> tuple[str, ...]:
-    done = [r for r in runs if r.evaluation]
-    seeds = f"{len(done)}" if len(done) == len(runs) else f"{len(done)} of {len(runs)}"
-    last = [float(r.episodes["score"][-100:].mean()) for r in runs if len(r.episodes["score"])]
-    evaluated = [[r.evaluation[policy]["mean"] for r in done if r.evaluation] for policy in ("greedy", "sampled")]
-    within = [
-        done[0].evaluation[p]["std"] if len(done) == 1 and done[0].evaluation else None for p in ("greedy", "sampled")
-    ]
-    cells = [mean_sd(means, inner) for means, inner in zip(evaluated, within, strict=True)]
-    return (runs[0].game, str(runs[0].config.steps), seeds, *cells, mean_sd(last))
+def _row(group: Group) -> tuple[str, ...]:
+    done, of = group.finished, len(group.runs)
+    seeds = f"{len(done)}" if len(done) == of else f"{len(done)} of {of}"
+    cells = []
+    for policy in ("greedy", "sampled"):
+        found = [run.evaluation[policy] for run in done if run.evaluation]
+        cells.append(mean_sd([f["mean"] for f in found], found[0]["std"] if len(found) == 1 else None))
+    # Runs under way are told only where there is no finished one: they are not at the same step.
+    last = [float(r.episodes["score"][-100:].mean()) for r in done or group.runs if len(r.episodes["score"])]
+    return (group.game, group.name, str(group.config.steps), seeds, *cells, mean_sd(last))
 
 
 def mean_sd(values: list[float], inner: float | None = None) -> str:

@@ -9,9 +9,9 @@ from sacd.report.table import table
 
 
 def write(paths: list[Path], out: Path | None) -> None:
-    """Report on all runs found at or below the paths."""
+    """Report on all runs found at or below the paths: into the folder given, the current one where several were."""
     folders = find(paths)
-    where = out or (folders[0].path if len(folders) == 1 else Path())
+    where = out or (paths[0] if len(paths) == 1 else Path())
     text = table(folders)
     print(text)
     try:
