@@ -86,9 +86,10 @@ def main() -> None:
     for precision in ("fp32", "bf16"):
         for order in ("sequential", "simultaneous"):
             kind = {"precision": precision, "update_order": order}
+            pairs = {t: config.make("CartPole-v1", "classic", threads=t, **small, **kind) for t in sorted({1, threads})}
             for title, chosen in (
                 (f"{options.game}, paper", config.make(game, "paper", **atari, **kind)),
-                ("CartPole, an update a step (pairs)", config.make("CartPole-v1", "classic", **small, **kind)),
+                *((f"CartPole, an update a step (pairs), {t} threads", chosen) for t, chosen in pairs.items()),
             ):
                 steps, updates, around = learning_phase(chosen)
                 print(f"{f'{title}, {precision}, {order}':60} {steps:12.1f} {updates:10.1f} {around:17.1%}")
