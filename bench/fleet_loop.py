@@ -8,7 +8,6 @@ after its first updates on.
 
 import argparse
 import contextlib
-import faulthandler
 import sys
 import tempfile
 import threading
@@ -153,7 +152,6 @@ def rate(watches: list[Watch], sizes: list[int]) -> float:
 def main() -> None:
     """Measure and print."""
     sys.setswitchinterval(options.switch)
-    faulthandler.dump_traceback_later(50, repeat=True)
     parts = halves(chosen())
     print(f"{processor()}, {engine.cores()} cores, {engine.device(options.device)}, commit {runs.commit()}")
     alone: list[float] = []

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from sacd import batched, config, nets
 from sacd.init import first_weights
+from sacd.kernels import adam
+from sacd.optim import Adam
 from sacd.types import Spec
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -51,7 +53,9 @@ def test_outputs_and_gradients(spec):
     torch.testing.assert_close(found.cpu(), right, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(together(packed, together.prepare(obs.to(DEVICE))), found)
     slopes = torch.randn(right.shape, generator=torch.Generator().manual_seed(2), dtype=DTYPE)
-    each, stacked = pull_right(slopes), pull(slopes.to(DEVICE))
+    each = pull_right(slopes)
+    three = zip(pull(slopes.to(DEVICE)), packed.tensors.values(), packed.followers(), strict=True)
+    stacked = [adam.dense(*of_one) for of_one in three]
     assert [tuple(g.shape) for g in stacked] == [tuple(t.shape) for t in packed.tensors.values()]
     for i, (name, g) in enumerate(zip(packed.tensors, stacked, strict=True)):
         alone = torch.stack(each[i :: len(stacked)]).view(g.shape)
@@ -71,9 +75,9 @@ def test_packed_tensors_keep_their_place(spec):
     for t in weights.tensors.values():
         t.mul_(1.5)
     weights.repack()
-    for cast, master in zip(weights.casts(), weights.tensors.values(), strict=True):
-        if cast is not None:  # as the optimiser does
-            cast.copy_(master.flatten(0, 1))
+    for follower, master in zip(weights.followers(), weights.tensors.values(), strict=True):
+        if follower is not None:  # as the optimiser does
+            follower.write(master)
     stepped = together(weights, x)
     assert not torch.allclose(stepped, before)
     weights.refresh()
@@ -81,12 +85,33 @@ def test_packed_tensors_keep_their_place(spec):
     assert [w.data_ptr() for pair in weights.packed for w in pair] == places
 
 
-def test_unpack_is_the_adjoint_of_pack():
-    """<pack w, g> = <w, unpack g> for the paper's three kernels."""
+def test_pull_is_the_adjoint_of_pack():
+    """<pack w, g> = <w, pull g> for the paper's three kernels, and what a follower writes is what was packed."""
     net = nets.build(SPECS[1], config.make("test"))
-    for layer in net.layers[:3]:
-        w = torch.randn(2, *layer.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-        g = torch.randn(2, *layer.shape, generator=torch.Generator().manual_seed(4)).view(2, -1, layer.outputs)
-        packed, _ = batched.pack(layer, w, torch.zeros(2, layer.outputs))
-        right = (w * batched.unpack(layer, g)).sum()
-        torch.testing.assert_close((packed * g).sum().double(), right.double(), rtol=1e-5, atol=1e-3)
+    weights = batched.batched(net, SPECS[1].frame).weights(first_weights(net.layers, SEEDS, NAMES, "he"))
+    for i, (follower, master) in enumerate(zip(weights.followers(), weights.tensors.values(), strict=True)):
+        if follower is None:
+            assert i % 2 or i >= 6, "a kernel lies in another order"
+            continue
+        g = torch.randn(follower.tensor.shape, generator=torch.Generator().manual_seed(i)).double()
+        right = (master.double() * follower.pull(g).view(master.shape)).sum()
+        torch.testing.assert_close((follower.tensor * g).sum(), right, rtol=1e-5, atol=1e-4)
+        packed = follower.tensor.clone()
+        follower.tensor.fill_(float("nan"))
+        follower.write(master)
+        assert torch.equal(follower.tensor, packed)
+
+
+def test_a_step_in_bfloat16_writes_every_copy():
+    """Adam brings masters and packed copies along, from sums, products and kernels in another order."""
+    net = nets.build(SPECS[1], config.make("test", precision="bf16"))
+    together = batched.batched(net, SPECS[1].frame)
+    weights = together.weights({k: t.to(DEVICE) for k, t in first_weights(net.layers, SEEDS, NAMES, "he").items()})
+    optimiser = Adam(weights.tensors, weights.split, 1e-8, weights.followers())
+    out, pull = together.vjp(weights, together.prepare(observations(SPECS[1]).to(DEVICE)))
+    before = {k: t.clone() for k, t in weights.tensors.items()}
+    optimiser.step(pull(torch.randn(out.shape, generator=torch.Generator().manual_seed(2)).to(DEVICE)), 0.01)
+    stepped = [w.clone() for pair in weights.packed for w in pair]
+    assert all((t - before[k]).abs().max() > 0.005 for k, t in weights.tensors.items())
+    weights.refresh()
+    assert all(torch.equal(a, b) for a, b in zip(stepped, (w for pair in weights.packed for w in pair), strict=True))

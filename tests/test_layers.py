@@ -15,11 +15,14 @@ SOURCE = Path(sacd.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = {".".join(("sacd", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): p for p in FILES}
 LEAVES = {  # module: the modules of this package it may import
-    "errors": (), "rng": (), "machine": (), "kernels": (),
-    "kernels.cpu": ("machine",), "kernels.conv": ("kernels", "kernels.cpu", "kernels.conv_triton"),
-    "kernels.adam": ("kernels", "kernels.adam_triton"), "kernels.conv_triton": (), "kernels.adam_triton": (),
+    "errors": (), "rng": (), "machine": (), "kernels": (), "kernels.cpu": ("machine",),
+    "kernels.activation": (), "kernels.gradient": (), "kernels.dense_triton": (),
+    "kernels.adam_triton": ("kernels.gradient",), "kernels.conv_triton": ("kernels.gradient",),
+    "kernels.adam": ("kernels", "kernels.gradient", "kernels.adam_triton"),
+    "kernels.conv": ("kernels", "kernels.cpu", "kernels.gradient", "kernels.conv_triton"),
+    "kernels.dense": ("kernels", "kernels.activation", "kernels.gradient", "kernels.dense_triton"),
     "types": (), "losses": (), "signals": ("errors",),
-    "schedules": ("errors",), "heads": ("losses",), "optim": ("kernels", "kernels.adam"),
+    "schedules": ("errors",), "heads": ("losses",), "optim": ("kernels", "kernels.adam", "kernels.gradient"),
     "config": ("errors", "schedules"),
     "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",), "replay": ("types",),
     "console": (), "engine": ("errors", "graph"),

@@ -5,16 +5,20 @@ nets are one product. Convolutions run in their dense form (kernels/conv.py), ea
 that the next one reads. Only the pixels and places that reach the last layer are computed.
 
 Everything here keeps its memory: packed weights are refreshed in place, so an update can be recorded once and replayed.
+Gradients leave in the order of the packed copies, and not yet summed or multiplied where the optimiser can do that.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from sacd.kernels import conv, cpu
-from sacd.layers import ADJOINT, APPLY, Conv, Layer
+from sacd.kernels import conv, cpu, dense
+from sacd.kernels.activation import ADJOINT
+from sacd.kernels.gradient import Follower, Gradient
+from sacd.layers import Conv, Layer
 from sacd.nets import Net
 
 PIXEL = 255
@@ -36,37 +40,37 @@ class BatchedWeights:
     def __init__(self, layers: tuple[Layer, ...], tensors: dict[str, Tensor]):
         self.layers, self.tensors = layers, tensors
         self.runs, self.copies = next(iter(tensors.values())).shape[:2]
-        self.packed = [self._pack(i) for i in range(len(layers))]
+        flat = [t.flatten(0, 1) for t in tensors.values()]
+        masters = [flat[i : i + 2] for i in range(0, len(flat), 2)]  # of each layer: weight and bias
+        self.packed = [pack(layer, *pair) for layer, pair in zip(layers, masters, strict=True)]
+        each = zip(layers, self.packed, masters, strict=True)
+        self._followers = [f for layer, pair, mine in each for f in self._follow(layer, pair, mine)]
 
     @staticmethod
     def split(tensors: dict[str, Tensor]) -> list[Tensor]:
         """What the optimiser steps, in the order of the gradients that `BatchedNet.vjp` returns."""
         return list(tensors.values())
 
-    def casts(self) -> list[Tensor | None]:
-        """Packed tensors that are no more than the master in another precision: the optimiser writes them along."""
-        flat = [t for pair in self.packed for t in pair]
-        plain = [not isinstance(layer, Conv) for layer in self.layers for _ in range(2)]
-        other = [t.dtype != master.dtype for t, master in zip(flat, self.tensors.values(), strict=True)]
-        return [t if a and b else None for t, a, b in zip(flat, plain, other, strict=True)]
+    def followers(self) -> list[Follower | None]:
+        """The packed copies, for the optimiser to write along; None where a product reads the master itself."""
+        return self._followers
+
+    def _follow(self, layer: Layer, pair: tuple[Tensor, Tensor], masters: list[Tensor]) -> list[Follower | None]:
+        """A layer's followers, of weight and bias."""
+        place, scale = None, 1.0
+        if isinstance(layer, Conv):
+            place, scale = _places(layer).to(pair[0].device), 1 / PIXEL if layer.frames else 1.0
+        found = [Follower(pair[0].view(len(pair[0]), -1), place, scale), Follower(pair[1], None)]
+        return [f if f.tensor.data_ptr() != m.data_ptr() else None for f, m in zip(found, masters, strict=True)]
 
     def repack(self) -> None:
-        """After an optimiser's step: bring what it does not write up to date."""
-        self._refresh([i for i, layer in enumerate(self.layers) if isinstance(layer, Conv)])
+        """After an optimiser's step there is nothing to do: it writes the copies along."""
 
     def refresh(self) -> None:
         """Bring all packed tensors up to date with the masters, where they lie."""
-        self._refresh(range(len(self.layers)))
-
-    def _refresh(self, layers: Iterable[int]) -> None:
-        for i in layers:
-            for mine, new in zip(self.packed[i], self._pack(i), strict=True):
-                if mine.data_ptr() != new.data_ptr():  # else it is the master itself
-                    mine.copy_(new)
-
-    def _pack(self, i: int) -> tuple[Tensor, Tensor]:
-        flat = list(self.tensors.values())[2 * i : 2 * i + 2]
-        return pack(self.layers[i], *(t.flatten(0, 1) for t in flat))
+        for follower, master in zip(self._followers, self.tensors.values(), strict=True):
+            if follower is not None:
+                follower.write(master)
 
     def move_towards(self, other: "BatchedWeights", tau: float) -> None:
         """Targets: Polyak averaging, or a hard copy at tau = 1."""
@@ -78,19 +82,21 @@ class BatchedWeights:
 def pack(layer: Layer, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Masters (N, …) as the products want them: a convolution's kernel is (N, T*T*C, O)."""
     if isinstance(layer, Conv):
-        n, (o, i, k, _), s, f = len(weight), layer.shape, layer.stride, layer.frames or 1
-        split = weight.view(n, o, f, i // f, k // s, s, k // s, s)
-        weight = split.permute(0, 4, 6, 2, 5, 7, 3, 1).reshape(n, -1, o)  # row, column, frame, y, x, colour
-        weight = weight / PIXEL if layer.frames else weight
+        weight = _arrange(layer, weight)
+        weight = weight * (1 / PIXEL) if layer.frames else weight
     return weight.to(layer.dtype), bias.to(layer.dtype)
 
 
-def unpack(layer: Conv, grad: Tensor) -> Tensor:
-    """The adjoint of `pack` for a kernel's gradient."""
-    n, (o, i, k, _), s, f = len(grad), layer.shape, layer.stride, layer.frames or 1
-    split = grad.view(n, k // s, k // s, f, s, s, i // f, o)
-    kernel = split.permute(0, 7, 3, 6, 1, 4, 2, 5).reshape(n, o, i, k, k).contiguous()
-    return kernel / PIXEL if layer.frames else kernel
+def _arrange(layer: Conv, weight: Tensor) -> Tensor:
+    """(N, O, I, k, k) -> (N, T*T*C, O): rows in the order row, column, frame, y, x, colour."""
+    n, (o, i, k, _), s, f = len(weight), layer.shape, layer.stride, layer.frames or 1
+    split = weight.view(n, o, f, i // f, k // s, s, k // s, s)
+    return split.permute(0, 4, 6, 2, 5, 7, 3, 1).reshape(n, -1, o)
+
+
+def _places(layer: Conv) -> Tensor:
+    """Where each of a kernel's numbers lies in the packed form."""
+    return _arrange(layer, torch.arange(math.prod(layer.shape))[None]).flatten().argsort().int()
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,7 @@ class BatchedNet:
         """Observations (R, B, *obs) as the first layer wants them: images as bytes in blocks."""
         first = self.layers[0]
         if not isinstance(first, Conv):
-            return obs.to(first.dtype)
+            return obs.flatten(2).to(first.dtype)
         r, b, s = obs.shape[:3]
         frames = obs.reshape(r * b, s, *obs.shape[3:5], -1)[:, :, : self.crop[0], : self.crop[1]]
         return cpu.stack_to_depth(frames, first.stride).unflatten(0, (r, b))
@@ -118,11 +124,11 @@ class BatchedNet:
         """Outputs (R, K, B, A) for prepared observations (R, B, …)."""
         return self._forward(weights, x)[-1].unflatten(0, (weights.runs, weights.copies))
 
-    def vjp(self, weights: BatchedWeights, x: Tensor) -> tuple[Tensor, Callable[[Tensor], list[Tensor]]]:
-        """Outputs as `__call__`, and the pull-back from output gradients to gradients of the masters."""
+    def vjp(self, weights: BatchedWeights, x: Tensor) -> tuple[Tensor, Callable[[Tensor], list[Gradient]]]:
+        """Outputs as `__call__`, and the pull-back from output gradients to gradients for the optimiser."""
         tape = self._forward(weights, x)
 
-        def pull(grad: Tensor) -> list[Tensor]:
+        def pull(grad: Tensor) -> list[Gradient]:
             return self._backward(weights, tape, grad.flatten(0, 1))
 
         return tape[-1].unflatten(0, (weights.runs, weights.copies)), pull
@@ -135,40 +141,34 @@ class BatchedNet:
                 plan = self.plans[i]
                 x = conv.forward(x, w, b, plan.side, plan.size, plan.block)
             else:
-                x = x.flatten(2).to(layer.dtype)
-                x = x if len(x) == nets else x.repeat_interleave(weights.copies, 0)
-                x = APPLY[layer.activation](torch.baddbmm(b[:, None], x, w.mT))
+                after = self.layers[min(i + 1, len(self.layers) - 1)].dtype
+                x = dense.forward(_rows(x, nets), w, b, layer.activation, after)
             tape.append(x)
         return tape
 
-    def _backward(self, weights: BatchedWeights, tape: list[Tensor], grad: Tensor) -> list[Tensor]:
-        found: list[Tensor] = []
+    def _backward(self, weights: BatchedWeights, tape: list[Tensor], grad: Tensor) -> list[Gradient]:
+        found: list[Gradient] = []
         for i in range(len(self.layers) - 1, -1, -1):
             layer, w, x = self.layers[i], weights.packed[i][0], tape[i]
             if isinstance(layer, Conv):  # its ReLU is already behind us
                 plan = self.plans[i]
-                dw, db = conv.weight_gradient(x, grad, plan.side)
-                dw = unpack(layer, dw)
+                found[:0] = conv.weight_gradient(x, grad, plan.side)
                 if i:
                     before = self.plans[i - 1]
                     grad = conv.input_gradient(grad, w, x, plan.side, before.block, before.grid)
-            else:
-                grad = ADJOINT[layer.activation](grad.to(layer.dtype), tape[i + 1])
-                dw, db = _dense_gradients(grad, x, weights.copies)
-                grad = torch.bmm(grad, w) if i else grad
-                if i and isinstance(self.layers[i - 1], Conv):
-                    grad = conv.on_grid(ADJOINT["relu"](grad.view(x.shape), x), self.plans[i - 1].grid)
-            found[:0] = (dw.view(weights.runs, weights.copies, *layer.shape), db.view(weights.runs, weights.copies, -1))
+                continue
+            grad, *pair = dense.gradients(grad, _rows(x, len(grad)), tape[i + 1], layer.activation)
+            found[:0] = pair
+            grad = torch.bmm(grad, w) if i else grad
+            if i and isinstance(self.layers[i - 1], Conv):
+                grad = conv.on_grid(ADJOINT["relu"](grad.view(x.shape), x), self.plans[i - 1].grid)
         return found
 
 
-def _dense_gradients(grad: Tensor, x: Tensor, copies: int) -> tuple[Tensor, Tensor]:
-    """Weight and bias gradients in float32."""
-    rows = x.flatten(2).to(grad.dtype)
-    rows = rows if len(rows) == len(grad) else rows.repeat_interleave(copies, 0)
-    if grad.is_cuda and grad.dtype != torch.float32:
-        return torch.bmm(grad.mT, rows, out_dtype=torch.float32), grad.sum(1, dtype=torch.float32)
-    return torch.bmm(grad.mT, rows).float(), grad.sum(1, dtype=torch.float32)
+def _rows(x: Tensor, nets: int) -> Tensor:
+    """A dense layer's input (N, B, I): nets that see the same have it each."""
+    rows = x.flatten(2)
+    return rows if len(rows) == nets else rows.repeat_interleave(nets // len(rows), 0)
 
 
 def batched(net: Net, frame: tuple[int, ...]) -> BatchedNet:

@@ -62,13 +62,16 @@ def pin(threads: int, image: bool) -> None:
 
 
 def hasten(agent: Any, device: "torch.device") -> Callable[..., Any]:
-    """On a GPU, have the agent's gradient step recorded and replayed. What to act with, likewise."""
+    """On a GPU, have the agent's gradient step recorded and replayed. What to act with, likewise.
+
+    Emulators wait for actions, so acting goes before another part's gradient step.
+    """
     if device.type == "cpu":
         return agent.act
     from sacd.graph import Recorded  # noqa: PLC0415
 
     agent.step = Recorded(agent.gradient_step)
-    return Recorded(agent.act)
+    return Recorded(agent.act, urgent=True)
 
 
 class Turns:
@@ -98,7 +101,7 @@ def own_stream(device: "torch.device") -> Iterator[None]:
         return
     import torch  # noqa: PLC0415
 
-    stream = torch.cuda.Stream(device)
+    stream = torch.cuda.Stream(device, priority=-1)  # a recorded gradient step has its own, lower one
     with torch.cuda.device(device), torch.cuda.stream(stream):
         yield
         stream.synchronize()

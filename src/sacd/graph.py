@@ -14,10 +14,13 @@ RECORDING = threading.Lock()
 
 
 class Recorded:
-    """`function(state, *inputs)`, where `state` keeps its memory and inputs keep their shapes."""
+    """`function(state, *inputs)`, where `state` keeps its memory and inputs keep their shapes.
 
-    def __init__(self, function: Callable[..., Any]):
-        self.function, self.calls = function, 0
+    An urgent one goes before others that are already under way: somebody waits for its result.
+    """
+
+    def __init__(self, function: Callable[..., Any], urgent: bool = False):
+        self.function, self.calls, self.priority = function, 0, -1 if urgent else 0
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, state: Any, *inputs: Any) -> Any:
@@ -37,8 +40,9 @@ class Recorded:
         self.inputs = tuple(_copy(x) for x in inputs)
         with RECORDING:
             torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may go on meanwhile
+            graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(priority=self.priority)
+            # Kernels keep the priority of this stream. Other threads may go on meanwhile.
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
                 self.result = self.function(state, *self.inputs)
             self.graph = graph
 

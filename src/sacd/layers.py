@@ -4,7 +4,7 @@ Deliberate: pixels enter as whole numbers 0…255 (exact in bf16) and the 1/255 
 layer, and a first layer over vectors, are float32 always.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,21 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sacd.kernels import cpu
+from sacd.kernels.activation import ADJOINT, APPLY
 
 Packed = tuple[Tensor, Tensor]
 ALIGNED = 64  # bytes: where torch's own tensors begin
-APPLY: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu_,
-    "tanh": torch.tanh_,
-    "elu": F.elu_,
-    "none": lambda x: x,
-}
-ADJOINT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # from the gradient and the activation's output
-    "relu": lambda g, y: torch.ops.aten.threshold_backward.default(g, y, 0),
-    "tanh": torch.ops.aten.tanh_backward.default,
-    "elu": lambda g, y: torch.ops.aten.elu_backward.default(g, 1.0, 1.0, 1.0, True, y),
-    "none": lambda g, y: g,
-}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sacd.kernels import adam
+from sacd.kernels.gradient import Follower, Gradient
 
 BETAS = (0.9, 0.999)
 
@@ -17,7 +18,7 @@ BETAS = (0.9, 0.999)
 class Adam:
     """Steps tensors in place. `tensors` share the leading dimensions that `split` takes apart.
 
-    `copies` are tensors in another precision that are to follow the values; None where there is none.
+    `followers` are packed copies that are to follow the values; None where there is none.
     """
 
     def __init__(
@@ -25,19 +26,18 @@ class Adam:
         tensors: dict[str, Tensor],
         split: Callable[[dict[str, Tensor]], list[Tensor]],
         eps: float,
-        copies: Sequence[Tensor | None] = (),
+        followers: Sequence[Follower | None] = (),
     ):
         self.first = {k: torch.zeros_like(t) for k, t in tensors.items()}
         self.second = {k: torch.zeros_like(t) for k, t in tensors.items()}
         self.eps = eps
         parts = [split(d) for d in (tensors, self.first, self.second)]
-        self._all = list(zip(*parts, copies or [None] * len(parts[0]), strict=True))
+        self._all = list(zip(*parts, followers or [None] * len(parts[0]), strict=True))
         self._count = torch.zeros((), device=parts[0][0].device)
 
     @torch.inference_mode()
-    def step(self, gradients: list[Tensor], rate: float) -> None:
+    def step(self, gradients: Sequence[Gradient], rate: float) -> None:
         """One step for all tensors, in the order of `split`."""
-        assert all(g.is_contiguous() for g in gradients), "the fused step reads memory in order, whatever the strides"
         self._count += 1
         adam.step(self._all, gradients, self._count, rate, self.eps, BETAS)
 

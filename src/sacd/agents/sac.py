@@ -11,6 +11,7 @@ their period is counted in agent steps.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -90,8 +91,8 @@ class SAC:
         targets = net.weights({k: t.clone() for k, t in critics.tensors.items()})
         log_alpha = torch.full(seeds.shape, math.log(config.alpha_init), device=seeds.device)
         adams = {
-            "actor": Adam(actor.tensors, actor.split, config.adam_eps, actor.casts()),
-            "critics": Adam(critics.tensors, critics.split, config.adam_eps, critics.casts()),
+            "actor": Adam(actor.tensors, actor.split, config.adam_eps, actor.followers()),
+            "critics": Adam(critics.tensors, critics.split, config.adam_eps, critics.followers()),
             "alpha": Adam({"log_alpha": log_alpha}, lambda d: list(d["log_alpha"].split(1)), config.adam_eps),
         }
         return State(actor, critics, targets, log_alpha, adams, self.actions or (self.spec.actions,) * len(seeds))
@@ -186,7 +187,7 @@ class SAC:
             value = losses.soft_value(log_pi, q, alpha)
         return losses.soft_target(batch.reward, batch.discount, value)
 
-    def _step_critics(self, state: State, gradients: list[Tensor]) -> None:
+    def _step_critics(self, state: State, gradients: list[Any]) -> None:
         state.adams["critics"].step(gradients, self.config.learning_rate)
         state.critics.repack()
 

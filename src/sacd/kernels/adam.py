@@ -1,38 +1,56 @@
-"""Adam's step over a list of tensors: torch's fused one, and on a GPU one that also writes copies in another precision.
+"""Adam's step over a list of tensors, from gradients as the products leave them, with the copies that products read.
 
-That saves a pass over the weights, which are most of the memory that an update of a fleet moves.
+Weights are most of the memory that an update of a fleet moves, so with Triton on a GPU each tensor is one pass over it
+(adam_triton.py): sums and products of gradient.py are taken on the way, and packed copies are written along. Elsewhere
+this is torch's fused step, which is the reference.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from sacd.kernels import HAVE_TRITON
+from sacd.kernels.gradient import Follower, Gradient, Part
 
-Part = tuple[Tensor, Tensor, Tensor, Tensor | None]  # value, first and second moment, copy
+Betas = tuple[float, float]
+LAST = 20_000  # steps after which both corrections are 1 in float32
 
 
 def step(
-    parts: Sequence[Part], gradients: list[Tensor], count: Tensor, rate: float, eps: float, betas: tuple[float, float]
+    parts: Sequence[Part], gradients: Sequence[Gradient], count: Tensor, rate: float, eps: float, betas: Betas
 ) -> None:
     """The `count`-th step, in place."""
-    fast = HAVE_TRITON and count.is_cuda and any(copy is not None for *_, copy in parts)
-    shares = [1 - beta ** count.double() for beta in betas] if fast else []
-    unbias = torch.stack([1 / shares[0], shares[1].rsqrt()]).float() if fast else count
-    rest: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-    for (value, first, second, copy), gradient in zip(parts, gradients, strict=True):
-        if fast and copy is not None:
-            from sacd.kernels import adam_triton  # noqa: PLC0415
+    if HAVE_TRITON and count.is_cuda:
+        from sacd.kernels import adam_triton  # noqa: PLC0415
 
-            adam_triton.step(value, first, second, copy, gradient, unbias, rate, eps, betas)
-        else:
-            rest.append((value, gradient, first, second))
-    values, slopes, firsts, seconds = map(list, zip(*rest, strict=True))
+        table = corrections(betas, count.device)
+        for part, gradient in zip(parts, gradients, strict=True):
+            adam_triton.step(part, gradient, count, table, rate, eps, betas)
+        return
+    values, firsts, seconds, followers = map(list, zip(*parts, strict=True))
+    slopes = [dense(g, *each) for g, each in zip(gradients, zip(values, followers, strict=True), strict=True)]
     torch._fused_adam_(  # what torch.optim.Adam(fused=True) calls, without its bookkeeping for each tensor
-        values, slopes, firsts, seconds, [], [count] * len(rest),
+        values, slopes, firsts, seconds, [], [count] * len(values),
         amsgrad=False, beta1=betas[0], beta2=betas[1], lr=rate, weight_decay=0.0, eps=eps, maximize=False,
     )  # fmt: skip
-    for value, *_, copy in () if fast else parts:
-        if copy is not None:
-            copy.copy_(value)
+    for value, follower in zip(values, followers, strict=True):
+        if follower is not None:
+            follower.write(value)
+
+
+def dense(gradient: Gradient, value: Tensor, follower: Follower | None) -> Tensor:
+    """A gradient as the master's, in memory in its order."""
+    found = gradient if isinstance(gradient, Tensor) else gradient.dense()
+    if follower is not None:
+        found = follower.pull(found)
+    assert found.is_contiguous(), "the fused step reads memory in order, whatever the strides"
+    return found.view(value.shape)
+
+
+@cache
+def corrections(betas: Betas, device: torch.device) -> Tensor:
+    """1 / (1 - beta1^t) and 1 / sqrt(1 - beta2^t) for t = 0 … LAST, after which they stay: (LAST + 1, 2)."""
+    t = torch.arange(LAST + 1, dtype=torch.float64).clamp_(1)
+    return torch.stack([1 / (1 - betas[0] ** t), (1 - betas[1] ** t).rsqrt()], 1).float().to(device)

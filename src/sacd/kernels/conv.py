@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sacd.kernels import HAVE_TRITON, cpu
+from sacd.kernels.gradient import Gradient
 
 
 def _fast(x: Tensor) -> bool:
@@ -32,7 +33,7 @@ def forward(x: Tensor, w: Tensor, bias: Tensor, side: int, size: tuple[int, int]
     return cpu.space_to_depth(y.view(-1, *size, w.shape[2]), block).unflatten(0, (w.shape[0], -1))
 
 
-def weight_gradient(x: Tensor, grad: Tensor, side: int) -> tuple[Tensor, Tensor]:
+def weight_gradient(x: Tensor, grad: Tensor, side: int) -> tuple[Gradient, Gradient]:
     """Gradients (N, T*T*C, O) and (N, O) in float32, from that of the output before ReLU, on x's grid."""
     if _fast(x):
         from sacd.kernels import conv_triton  # noqa: PLC0415

@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sacd.kernels.gradient import Summed
+
 
 @triton.jit
 def _forward(
@@ -45,7 +47,8 @@ def _weight_gradient(
     BM: tl.constexpr, BK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     block, g, split = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    row, k = block * BK // (T * C), block * BK % (T * C) + tl.arange(0, BK)
+    row = block * BK // (T * C)
+    k = tl.multiple_of(block * BK % (T * C), BK) + tl.arange(0, BK)  # said, because wide loads depend on it
     column = tl.arange(0, NETS * N)
     net, n = column // N, column % N
     x += g * M * C + row * W * C
@@ -93,19 +96,28 @@ def _input_gradient(
     tl.store(dx + at, tl.where(seen > 0, acc, 0.0).to(dx.dtype.element_ty), mask=inside[:, None])
 
 
-def _part(count: int, most: int) -> int:
-    """The largest power of two, up to `most`, that divides a count."""
-    return min(most, count & -count)
+Tile = tuple[int, int, int, int]  # rows, inputs, warps, stages of the pipeline
 
 
-def forward(x: Tensor, w: Tensor, bias: Tensor, side: int, size: tuple[int, int], block: int, tiles=None) -> Tensor:
+def _tile(asked: Tile | None, exact: bool, count: int, fast: Tile) -> Tile:
+    """The tile asked for, else the quickest (bench/tiles.py), its inputs a power of two that divides their count.
+
+    Float32 products that are exact take small ones: their operands are twice as large, and nobody waits for them.
+    """
+    rows, inputs, warps, stages = asked or ((64, 32, 4, 2) if exact else fast)
+    return rows, min(inputs, count & -count), warps, stages
+
+
+def forward(
+    x: Tensor, w: Tensor, bias: Tensor, side: int, size: tuple[int, int], block: int, tile: Tile | None = None
+) -> Tensor:
     """See conv.py."""
     groups, batch, high, wide, channels = x.shape
     nets, outputs = w.shape[0], w.shape[2]
     h, v = size
     m = batch * h * v
     y = torch.empty((nets, batch, h // block, v // block, block * block * outputs), dtype=w.dtype, device=w.device)
-    bm, bk, warps, stages = tiles or (128, _part(side * channels, 32), 4, 3)
+    bm, bk, warps, stages = _tile(tile, w.dtype == torch.float32, side * channels, (128, 64, 8, 3))
     _forward[(triton.cdiv(m, bm), groups)](
         x, w, bias, y, m, high, wide, h, v, C=channels, T=side, N=outputs, S=block, NETS=nets // groups,
         IEEE=w.dtype == torch.float32, BM=bm, BK=bk, num_warps=warps, num_stages=stages,
@@ -113,14 +125,14 @@ def forward(x: Tensor, w: Tensor, bias: Tensor, side: int, size: tuple[int, int]
     return y
 
 
-def weight_gradient(x: Tensor, grad: Tensor, side: int, tiles=None) -> tuple[Tensor, Tensor]:
+def weight_gradient(x: Tensor, grad: Tensor, side: int, tile: Tile | None = None) -> tuple[Summed, Summed]:
     """See conv.py."""
     groups, batch, high, wide, channels = x.shape
     nets, outputs = grad.shape[0], grad.shape[4]
     m, depth = batch * high * wide, side * side * channels
-    bm, bk, warps, stages = tiles or (128, _part(side * channels, 128), 4, 3)
+    bm, bk, warps, stages = _tile(tile, grad.dtype == torch.float32, side * channels, (64, 128, 8, 3))
     blocks = depth // bk
-    splits = max(1, min(64, 1056 // (blocks * groups)))
+    splits = max(1, min(32, 1056 // (blocks * groups)))
     chunk = triton.cdiv(triton.cdiv(m, splits), bm) * bm  # in whole tiles
     splits = triton.cdiv(m, chunk)
     dw = torch.empty((splits, nets, depth, outputs), dtype=torch.float32, device=x.device)
@@ -129,17 +141,17 @@ def weight_gradient(x: Tensor, grad: Tensor, side: int, tiles=None) -> tuple[Ten
         x, grad, dw, db, m, wide, m - (side - 1) * (wide + 1), C=channels, T=side, N=outputs, NETS=nets // groups,
         IEEE=grad.dtype == torch.float32, BM=bm, BK=bk, CHUNK=chunk, num_warps=warps, num_stages=stages,
     )  # fmt: skip
-    return (dw[0], db[0]) if splits == 1 else (dw.sum(0), db.sum(0))
+    return Summed(dw), Summed(db)
 
 
 def input_gradient(
-    grad: Tensor, w: Tensor, x: Tensor, side: int, block: int, grid: tuple[int, int], tiles=None
+    grad: Tensor, w: Tensor, x: Tensor, side: int, block: int, grid: tuple[int, int], tile: Tile | None = None
 ) -> Tensor:
     """See conv.py."""
     nets, batch, high, wide, channels = x.shape
     m = batch * high * wide
     dx = torch.zeros((nets, batch, *grid, channels // block**2), dtype=x.dtype, device=x.device)
-    bm, bc, warps, stages = tiles or (128, _part(channels, 128), 4, 3)
+    bm, bc, warps, stages = _tile(tile, w.dtype == torch.float32, channels, (128, 128, 8, 3))
     _input_gradient[(triton.cdiv(m, bm), channels // bc, nets)](
         grad, w, x, dx, m, high, wide, *grid, C=channels, T=side, N=w.shape[2], S=block,
         IEEE=w.dtype == torch.float32, BM=bm, BC=bc, num_warps=warps, num_stages=stages,
