@@ -18,10 +18,10 @@ def draw(generator: torch.Generator, *shape: int) -> Tensor:
 
 def parts(g: torch.Generator) -> list[Part]:
     """No copy; one in order; one in another order and scale; one that a product steps, of awkward sizes."""
-    shapes = [(NETS, 3), (NETS, 1500), (NETS, 4, 5, 2), (NETS, 70, 130)]
+    shapes = [(NETS, 3), (NETS, 1500), (NETS, 4, 5, 2, 5), (NETS, 70, 130)]
     values = [draw(g, *shape) for shape in shapes]
     moments = [[torch.zeros_like(v) for v in values] for _ in range(2)]
-    place = torch.randperm(40, generator=g).int().to(DEVICE)
+    place = torch.randperm(50, generator=g).int().to(DEVICE)
     copies = [torch.full((NETS, v[0].numel()), 9.0, dtype=HALF, device=DEVICE) for v in values]
     followers = [
         None,
@@ -35,7 +35,7 @@ def parts(g: torch.Generator) -> list[Part]:
 def gradients(g: torch.Generator) -> list[Gradient]:
     """Fresh ones: whole, in three parts, in the copy's order, as a product."""
     left, right = (draw(g, NETS, ROWS, n).to(HALF) for n in (70, 130))
-    return [draw(g, NETS, 3), Summed(draw(g, 3, NETS, 1500)), draw(g, NETS, 40), Product(left, right)]
+    return [draw(g, NETS, 3), Summed(draw(g, 3, NETS, 1500)), draw(g, NETS, 50, 4), Product(left, right)]
 
 
 def check(step) -> None:
@@ -51,18 +51,19 @@ def check(step) -> None:
         whole, summed, moved, product = slopes
         place = mine[2][3].place
         right = [
-            whole, summed.parts.sum(0), moved[:, place] * 0.3,
+            whole, summed.parts.sum(0), moved[:, place].mT * 0.3,
             torch.einsum("nbo,nbi->noi", product.left.float(), product.right.float()),
         ]  # fmt: skip
         for t, grad in zip(theirs, right, strict=True):
-            t.grad = grad.view(t.shape)
+            t.grad = grad.reshape(t.shape)
         reference.step()
         for (value, _, _, follower), wanted in zip(mine, theirs, strict=True):
             torch.testing.assert_close(value, wanted, rtol=1e-5, atol=1e-5)
             if follower is not None:
-                flat = (value.flatten(1) * follower.scale).to(HALF)
-                followed = follower.tensor if follower.place is None else follower.tensor[:, follower.place]
-                assert torch.equal(followed, flat)
+                followed = (
+                    follower.tensor.view(NETS, -1, 4)[:, place].mT if follower.place is not None else follower.tensor
+                )
+                assert torch.equal(followed.flatten(1), (value.flatten(1) * follower.scale).to(HALF))
 
 
 def test_step():

@@ -97,6 +97,16 @@ def test_triton(case, dtype, bound):
 
 
 @needs_triton
+def test_relu_on_grid():
+    """The kernel against the reference, with places after the last row and column."""
+    from sacd.kernels import conv_triton
+
+    x, grad = (draw(2, 3, 5, 7, 32, seed=seed).relu().float().to(DEVICE) for seed in (1, 2))
+    right = conv.on_grid(torch.where(x > 0, grad, 0.0), (6, 9))
+    assert torch.equal(conv_triton.relu_on_grid(grad.flatten(2), x, (6, 9)), right)
+
+
+@needs_triton
 def test_every_number_is_written(monkeypatch):
     """Outputs begin as NaN here: one that a kernel left out would show."""
     from sacd.kernels import conv_triton
@@ -113,4 +123,6 @@ def test_every_number_is_written(monkeypatch):
     found = [conv_triton.forward(g["x"], g["w"], g["bias"], case[6], (4, 3), 1)]
     found += [d.parts for d in conv_triton.weight_gradient(g["x"], g["grad"], case[6])]
     found += [conv_triton.input_gradient(g["grad"], g["w"], g["x"], case[6], *case[9:])]
+    found += [conv_triton.relu_on_grid(g["x"], g["x"], (9, 8))]
+    found += [conv_triton.input_gradient(g["grad"], g["w"], g["x"], case[6], 2, (11, 11))]
     assert all(t.isfinite().all() for t in found)

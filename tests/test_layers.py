@@ -16,15 +16,17 @@ FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = {".".join(("sacd", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): p for p in FILES}
 LEAVES = {  # module: the modules of this package it may import
     "errors": (), "rng": (), "machine": (), "kernels": (), "kernels.cpu": ("machine",),
-    "kernels.activation": (), "kernels.gradient": (), "kernels.dense_triton": (),
+    "kernels.activation": (), "kernels.gradient": (), "kernels.dense_triton": (), "kernels.frames_triton": (),
+    "kernels.frames": ("kernels", "kernels.cpu", "kernels.frames_triton"),
     "kernels.adam_triton": ("kernels.gradient",), "kernels.conv_triton": ("kernels.gradient",),
     "kernels.adam": ("kernels", "kernels.gradient", "kernels.adam_triton"),
-    "kernels.conv": ("kernels", "kernels.cpu", "kernels.gradient", "kernels.conv_triton"),
+    "kernels.conv": ("kernels", "kernels.activation", "kernels.cpu", "kernels.gradient", "kernels.conv_triton"),
     "kernels.dense": ("kernels", "kernels.activation", "kernels.gradient", "kernels.dense_triton"),
     "types": (), "losses": (), "signals": ("errors",),
     "schedules": ("errors",), "heads": ("losses",), "optim": ("kernels", "kernels.adam", "kernels.gradient"),
     "config": ("errors", "schedules"),
-    "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",), "replay": ("types",),
+    "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",),
+    "replay": ("types", "kernels.frames"),
     "console": (), "engine": ("errors", "graph"),
 }  # fmt: skip
 CALLED = ("eval", "exec", "compile", "__import__", "torch.load", "torch.save", "np.load", "os.system", "os.popen")

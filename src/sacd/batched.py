@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sacd.kernels import conv, cpu, dense
-from sacd.kernels.activation import ADJOINT
+from sacd.kernels import conv, cpu, dense, frames
+from sacd.kernels.frames import Stacks
 from sacd.kernels.gradient import Follower, Gradient
 from sacd.layers import Conv, Layer
 from sacd.nets import Net
@@ -60,7 +60,7 @@ class BatchedWeights:
         place, scale = None, 1.0
         if isinstance(layer, Conv):
             place, scale = _places(layer).to(pair[0].device), 1 / PIXEL if layer.frames else 1.0
-        found = [Follower(pair[0].view(len(pair[0]), -1), place, scale), Follower(pair[1], None)]
+        found = [Follower(pair[0].view(len(pair[0]), -1), place, scale), Follower(pair[1])]
         return [f if f.tensor.data_ptr() != m.data_ptr() else None for f, m in zip(found, masters, strict=True)]
 
     def repack(self) -> None:
@@ -95,8 +95,9 @@ def _arrange(layer: Conv, weight: Tensor) -> Tensor:
 
 
 def _places(layer: Conv) -> Tensor:
-    """Where each of a kernel's numbers lies in the packed form."""
-    return _arrange(layer, torch.arange(math.prod(layer.shape))[None]).flatten().argsort().int()
+    """The packed row of each of a kernel's inputs."""
+    inputs = torch.arange(math.prod(layer.shape[1:])).expand(layer.outputs, -1)
+    return _arrange(layer, inputs.reshape(1, *layer.shape))[0, :, 0].argsort().int()
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,16 @@ class BatchedNet:
         """Weights that this net can use."""
         return BatchedWeights(self.layers, tensors)
 
-    def prepare(self, obs: Tensor) -> Tensor:
-        """Observations (R, B, *obs) as the first layer wants them: images as bytes in blocks."""
+    def prepare(self, obs: Tensor | Stacks) -> Tensor:
+        """Observations (R, B, *obs) as the first layer wants them: images in blocks, in its precision."""
         first = self.layers[0]
-        if not isinstance(first, Conv):
-            return obs.flatten(2).to(first.dtype)
-        r, b, s = obs.shape[:3]
-        frames = obs.reshape(r * b, s, *obs.shape[3:5], -1)[:, :, : self.crop[0], : self.crop[1]]
-        return cpu.stack_to_depth(frames, first.stride).unflatten(0, (r, b))
+        if isinstance(first, Conv):
+            if not isinstance(obs, Stacks):
+                rows = torch.arange(math.prod(obs.shape[:3]), device=obs.device).view(obs.shape[:3])
+                obs = Stacks(obs.flatten(0, 2), rows)
+            return frames.blocks(obs.tape, obs.rows, first.stride, self.crop, first.dtype)
+        obs = obs.gather() if isinstance(obs, Stacks) else obs
+        return obs.flatten(2).to(first.dtype)
 
     def __call__(self, weights: BatchedWeights, x: Tensor) -> Tensor:
         """Outputs (R, K, B, A) for prepared observations (R, B, …)."""
@@ -161,7 +164,7 @@ class BatchedNet:
             found[:0] = pair
             grad = torch.bmm(grad, w) if i else grad
             if i and isinstance(self.layers[i - 1], Conv):
-                grad = conv.on_grid(ADJOINT["relu"](grad.view(x.shape), x), self.plans[i - 1].grid)
+                grad = conv.relu_on_grid(grad, x, self.plans[i - 1].grid)
         return found
 
 

@@ -14,6 +14,7 @@ from sacd import heads, rng
 from sacd.agents.sac import SAC, State
 from sacd.config import Config, changed
 from sacd.envs.pool import lanes_of
+from sacd.kernels.frames import Stacks
 from sacd.replay import Replay
 from sacd.signals import Stop
 
@@ -77,7 +78,9 @@ def play(
     return found.tolist()
 
 
-def choose(agent: SAC, state: State, obs: torch.Tensor, u: torch.Tensor, policy: str, epsilon: float) -> torch.Tensor:
+def choose(
+    agent: SAC, state: State, obs: torch.Tensor | Stacks, u: torch.Tensor, policy: str, epsilon: float
+) -> torch.Tensor:
     """Actions (R, lanes) from noise u (R, lanes, 2)."""
     actions = state.actions[0]
     logits = agent.logits(state, obs)[..., :actions]

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sacd.kernels.frames import Stacks
 from sacd.types import Batch
 
 WARM = 3  # ordinary calls first: kernels are compiled, libraries choose theirs and allocate
@@ -52,5 +53,9 @@ def _copy(x: Any) -> Any:
 
 
 def _tensors(inputs: tuple[Any, ...]) -> Iterator[Tensor]:
+    """All tensors that may differ from call to call."""
     for x in inputs:
-        yield from vars(x).values() if isinstance(x, Batch) else () if x is None else (x,)
+        if isinstance(x, Batch):
+            yield from _tensors(tuple(vars(x).values()))
+        elif x is not None:
+            yield x.rows if isinstance(x, Stacks) else x

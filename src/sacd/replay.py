@@ -14,13 +14,14 @@ A transition may be sampled when its whole stack is still on the tape and its bo
 sampled index is uniform over exactly those.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sacd.kernels.frames import Stacks
 from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Batch, Spec, Step
 
 COLUMNS = ("frame", "action", "reward", "closes", "age")  # what a slot holds
@@ -45,8 +46,7 @@ class Replay:
         count = runs * lanes
         dtype = torch.uint8 if spec.image else torch.float32
         self.frame = torch.empty((count, slots, *spec.frame), dtype=dtype, device=device)  # untouched pages are free
-        rows = self.frame.view(count * slots, -1)
-        self._rows = rows.view(torch.int64) if rows[0].nbytes % 8 == 0 else rows  # words move faster than bytes
+        self._tape = self.frame.flatten(0, 1)
         self.action = np.full((count, slots), -1, np.int16)
         self.reward = np.zeros((count, slots), np.float32)
         self.closes = np.zeros((count, slots), np.uint8)
@@ -95,9 +95,9 @@ class Replay:
         self._write(self._lane[[lane]], frame[None], np.zeros(1, np.uint8))
         self._forget()
 
-    def observe(self) -> Tensor:
+    def observe(self) -> Tensor | Stacks:
         """The newest observations (R, E, *obs)."""
-        return self._stack(self._lane, self.head).view(self.runs, self.lanes, *self.spec.obs)
+        return self._stacks(self._lane, self.head, (self.runs, self.lanes))
 
     def size(self) -> NDArray:
         """Transitions that may be sampled, by run (R,)."""
@@ -108,20 +108,18 @@ class Replay:
         lane, slot = self._find(u.cpu().numpy())
         reward, discount, after = self._returns(lane, slot, clip_reward)
         shape = tuple(u.shape)
-        stacks = self._stack(np.concatenate((lane, lane)), np.concatenate((slot, after)))
-        obs, next_obs = stacks.view(2, *shape, *self.spec.obs)
         return Batch(
-            obs,
+            self._stacks(lane, slot, shape),
             torch.from_numpy(self.action[lane, slot % self.slots].astype(np.int64)).view(shape),
             torch.from_numpy(reward).view(shape),
             torch.from_numpy(discount).view(shape),
-            next_obs,
+            self._stacks(lane, after, shape),
         )
 
     def _write(self, lanes: NDArray, frame: NDArray, age: NDArray) -> None:
         at = self.head[lanes] % self.slots
         new = torch.from_numpy(frame).to(self.frame.device)
-        self.frame.flatten(0, 1).index_copy_(0, self._on_device(lanes * self.slots + at), new)
+        self._tape.index_copy_(0, self._on_device(lanes * self.slots + at), new)
         self.action[lanes, at], self.closes[lanes, at], self.age[lanes, at] = -1, NOT_ENDED, age
 
     def _forget(self) -> None:
@@ -162,12 +160,12 @@ class Replay:
         alive = closes[np.arange(len(slot)), last] != TERMINATED
         return total, self._weight[last + 1] * alive, slot + last + 1
 
-    def _stack(self, lane: NDArray, slot: NDArray) -> Tensor:
-        """Stacks (N, *obs) ending at these slots."""
+    def _stacks(self, lane: NDArray, slot: NDArray, shape: Sequence[int]) -> Tensor | Stacks:
+        """Observations (*shape, *obs) ending at these slots; images on a GPU are left where they are."""
         age = self.age[lane, slot % self.slots]
         rows = lane[:, None] * self.slots + (slot[:, None] - np.minimum(self._back, age[:, None])) % self.slots
-        found = self._rows.index_select(0, self._on_device(rows.ravel()))
-        return found.view(self.frame.dtype).view(-1, *self.spec.frame)
+        found = Stacks(self._tape, self._on_device(rows).view(*shape, -1))
+        return found if self.spec.image and self.frame.is_cuda else found.gather().view(*shape, *self.spec.obs)
 
     def _on_device(self, index: NDArray) -> Tensor:
         """Row numbers where the frames are."""

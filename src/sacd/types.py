@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # environments and their worker processes do not need torch
     import torch
     from torch import Tensor
 
+    from sacd.kernels.frames import Stacks
+
 NOT_ENDED, TERMINATED, TRUNCATED = 0, 1, 2  # how a transition ends its return, as stored
 
 
@@ -54,16 +56,15 @@ class Step:
 class Batch:
     """Transitions with all questions of time settled: no loss knows n, gamma or how an episode ended."""
 
-    obs: Tensor  # (R, B, *obs)
+    obs: Tensor | Stacks  # (R, B, *obs)
     action: Tensor  # (R, B) int64
     reward: Tensor  # (R, B) sum of n discounted rewards
     discount: Tensor  # (R, B) gamma^n, or 0 after a terminal state
-    next_obs: Tensor  # (R, B, *obs)
+    next_obs: Tensor | Stacks  # (R, B, *obs)
 
     def to(self, device: torch.device) -> Batch:
         """The same on a device."""
-        tensors = (self.obs, self.action, self.reward, self.discount, self.next_obs)
-        return Batch(*(t.to(device) for t in tensors))
+        return Batch(*(t.to(device) for t in vars(self).values()))
 
 
 @dataclass

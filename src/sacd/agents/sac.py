@@ -21,6 +21,7 @@ from sacd import heads, losses, nets, schedules
 from sacd.batched import batched
 from sacd.config import Config
 from sacd.init import first_weights
+from sacd.kernels.frames import Stacks
 from sacd.nets import AnyNet, AnyWeights
 from sacd.optim import Adam
 from sacd.types import Batch, Out, Spec
@@ -93,7 +94,7 @@ class SAC:
         adams = {
             "actor": Adam(actor.tensors, actor.split, config.adam_eps, actor.followers()),
             "critics": Adam(critics.tensors, critics.split, config.adam_eps, critics.followers()),
-            "alpha": Adam({"log_alpha": log_alpha}, lambda d: list(d["log_alpha"].split(1)), config.adam_eps),
+            "alpha": Adam({"log_alpha": log_alpha}, self._alphas, config.adam_eps),
         }
         return State(actor, critics, targets, log_alpha, adams, self.actions or (self.spec.actions,) * len(seeds))
 
@@ -110,12 +111,18 @@ class SAC:
             found.append(mine)
         return {k: torch.cat([mine[k] for mine in found]) for k in found[0]}
 
+    @staticmethod
+    def _alphas(tensors: dict[str, Tensor]) -> list[Tensor]:
+        """Each run's own on a CPU, whose bits depend on the place in a vector; on a GPU all at once."""
+        log_alpha = tensors["log_alpha"]
+        return list(log_alpha.split(1)) if log_alpha.device.type == "cpu" else [log_alpha]
+
     @torch.inference_mode()
-    def logits(self, state: State, obs: Tensor) -> Tensor:
+    def logits(self, state: State, obs: Tensor | Stacks) -> Tensor:
         """The policy's logits (R, E, A) for observations (R, E, *obs)."""
         return self.net(state.actor, self.net.prepare(obs))[:, 0]
 
-    def act(self, state: State, obs: Tensor, u: Tensor) -> Tensor:
+    def act(self, state: State, obs: Tensor | Stacks, u: Tensor) -> Tensor:
         """Actions (R, E) drawn from the policy with uniforms u (R, E)."""
         return heads.sample(self.logits(state, obs), u, self.allowed)
 
@@ -196,7 +203,7 @@ class SAC:
         c = self.config
         gap = losses.temperature_loss(torch.ones_like(entropy), entropy, wanted)  # linear in its factor
         slope = gap * state.log_alpha.exp() if c.temperature_loss == "alpha" else gap
-        state.adams["alpha"].step(list(slope.split(1)), c.learning_rate)
+        state.adams["alpha"].step(self._alphas({"log_alpha": slope}), c.learning_rate)
         if c.alpha_min or c.alpha_max:
             low = math.log(c.alpha_min) if c.alpha_min else -math.inf
             high = math.log(c.alpha_max) if c.alpha_max else math.inf

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sacd.kernels import HAVE_TRITON, cpu
+from sacd.kernels.activation import ADJOINT
 from sacd.kernels.gradient import Gradient
 
 
@@ -58,6 +59,15 @@ def input_gradient(grad: Tensor, w: Tensor, x: Tensor, side: int, block: int, gr
             dx[:, :, row : row + h, column : column + v] += taps[:, :, :, :, row, column]
     dx = cpu.depth_to_space(torch.where(x > 0, dx, 0.0).to(x.dtype).flatten(0, 1), block)
     return on_grid(dx.unflatten(0, (n, batch)), grid)
+
+
+def relu_on_grid(grad: Tensor, x: Tensor, grid: tuple[int, int]) -> Tensor:
+    """The gradient of a layer's output x, through its ReLU, on its grid."""
+    if _fast(x):
+        from sacd.kernels import conv_triton  # noqa: PLC0415
+
+        return conv_triton.relu_on_grid(grad, x, grid)
+    return on_grid(ADJOINT["relu"](grad.view(x.shape), x), grid)
 
 
 def on_grid(x: Tensor, grid: tuple[int, int]) -> Tensor:

@@ -71,31 +71,45 @@ def _weight_gradient(
 
 @triton.jit
 def _input_gradient(
-    grad, w, x, dx, M, H, W, high, wide,
+    grad, w, x, dx, M, H, W, lines, columns, high, wide,
     C: tl.constexpr, T: tl.constexpr, N: tl.constexpr, S: tl.constexpr, IEEE: tl.constexpr,
     BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    g = tl.program_id(2).to(tl.int64)
+    g, images = tl.program_id(2).to(tl.int64), M // (lines * columns)
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     c, n, inside = tl.program_id(1) * BC + tl.arange(0, BC), tl.arange(0, N), m < M
-    col, line, b = m % W, m // W % H, m // (W * H)
-    grad += g * M * N
+    col, line, b = m % columns, m // columns % lines, m // (columns * lines)
+    there = inside & (line < H) & (col < W)  # the grid may end after the last block
+    here = (b * H + line) * W + col
+    grad += g * images * H * W * N
     w += g * (T * T * C * N)
     acc = tl.zeros((BM, BC), tl.float32)
     for tap in range(T * T):
-        reached = inside & (line >= tap // T) & (col >= tap % T)
-        place = m - tap // T * W - tap % T
+        reached = there & (line >= tap // T) & (col >= tap % T)
+        place = here - tap // T * W - tap % T
         slope = tl.load(grad + place[:, None] * N + n[None, :], mask=reached[:, None], other=0.0)
         kernel = tl.load(w + (tap * C + c)[:, None] * N + n[None, :])
         acc = tl.dot(slope, tl.trans(kernel), acc, input_precision="ieee" if IEEE else "tf32")
-    seen = tl.load(x + g * M * C + m[:, None] * C + c[None, :], mask=inside[:, None], other=0.0)
+    seen = tl.load(x + (g * images * H * W + here)[:, None] * C + c[None, :], mask=there[:, None], other=0.0)
     part, channel = c // (C // S // S), c % (C // S // S)  # of the block, and within the pixel
-    pixel = ((b * high + line * S) * wide + col * S)[:, None] + (part // S * wide + part % S)[None, :]
-    dx += g * (M // (H * W) * high * wide) * (C // S // S)
-    at = pixel * (C // S // S) + channel[None, :]
-    tl.store(dx + at, tl.where(seen > 0, acc, 0.0).to(dx.dtype.element_ty), mask=inside[:, None])
+    y, z = line[:, None] * S + (part // S)[None, :], col[:, None] * S + (part % S)[None, :]
+    at = ((g * images + b)[:, None] * high + y) * wide + z
+    inside = inside[:, None] & (y < high) & (z < wide)
+    dx += at * (C // S // S) + channel[None, :]
+    tl.store(dx, tl.where(seen > 0, acc, 0.0).to(dx.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def _relu_on_grid(grad, x, y, total, h, v, high, wide, OUTPUTS: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    o, col, line, b = i % OUTPUTS, i // OUTPUTS % wide, i // (OUTPUTS * wide) % high, i // (OUTPUTS * wide * high)
+    inside = (i < total) & (line < h) & (col < v)
+    at = ((b * h + line) * v + col) * OUTPUTS + o
+    slope, seen = tl.load(grad + at, mask=inside, other=0.0), tl.load(x + at, mask=inside, other=0.0)
+    tl.store(y + i, tl.where(seen > 0, slope, 0.0), mask=i < total)
+
+
+BLOCK = 1024
 Tile = tuple[int, int, int, int]  # rows, inputs, warps, stages of the pipeline
 
 
@@ -117,7 +131,7 @@ def forward(
     h, v = size
     m = batch * h * v
     y = torch.empty((nets, batch, h // block, v // block, block * block * outputs), dtype=w.dtype, device=w.device)
-    bm, bk, warps, stages = _tile(tile, w.dtype == torch.float32, side * channels, (128, 64, 8, 3))
+    bm, bk, warps, stages = _tile(tile, w.dtype == torch.float32, side * channels, (128, 32, 4, 3))
     _forward[(triton.cdiv(m, bm), groups)](
         x, w, bias, y, m, high, wide, h, v, C=channels, T=side, N=outputs, S=block, NETS=nets // groups,
         IEEE=w.dtype == torch.float32, BM=bm, BK=bk, num_warps=warps, num_stages=stages,
@@ -130,7 +144,8 @@ def weight_gradient(x: Tensor, grad: Tensor, side: int, tile: Tile | None = None
     groups, batch, high, wide, channels = x.shape
     nets, outputs = grad.shape[0], grad.shape[4]
     m, depth = batch * high * wide, side * side * channels
-    bm, bk, warps, stages = _tile(tile, grad.dtype == torch.float32, side * channels, (64, 128, 8, 3))
+    fast = (128, 128, 8, 2) if side * channels % 128 == 0 else (64, 64, 4, 3)
+    bm, bk, warps, stages = _tile(tile, grad.dtype == torch.float32, side * channels, fast)
     blocks = depth // bk
     splits = max(1, min(32, 1056 // (blocks * groups)))
     chunk = triton.cdiv(triton.cdiv(m, splits), bm) * bm  # in whole tiles
@@ -149,11 +164,21 @@ def input_gradient(
 ) -> Tensor:
     """See conv.py."""
     nets, batch, high, wide, channels = x.shape
-    m = batch * high * wide
-    dx = torch.zeros((nets, batch, *grid, channels // block**2), dtype=x.dtype, device=x.device)
-    bm, bc, warps, stages = _tile(tile, w.dtype == torch.float32, channels, (128, 128, 8, 3))
+    lines, columns = triton.cdiv(grid[0], block), triton.cdiv(grid[1], block)
+    m = batch * lines * columns
+    dx = torch.empty((nets, batch, *grid, channels // block**2), dtype=x.dtype, device=x.device)
+    bm, bc, warps, stages = _tile(tile, w.dtype == torch.float32, channels, (128, 64, 8, 3))
     _input_gradient[(triton.cdiv(m, bm), channels // bc, nets)](
-        grad, w, x, dx, m, high, wide, *grid, C=channels, T=side, N=w.shape[2], S=block,
+        grad, w, x, dx, m, high, wide, lines, columns, *grid, C=channels, T=side, N=w.shape[2], S=block,
         IEEE=w.dtype == torch.float32, BM=bm, BC=bc, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return dx
+
+
+def relu_on_grid(grad: Tensor, x: Tensor, grid: tuple[int, int]) -> Tensor:
+    """See conv.py."""
+    nets, batch, h, v, outputs = x.shape
+    y = torch.empty((nets, batch, *grid, outputs), dtype=x.dtype, device=x.device)
+    programs = (triton.cdiv(y.numel(), BLOCK),)
+    _relu_on_grid[programs](grad, x, y, y.numel(), h, v, *grid, OUTPUTS=outputs, BLOCK=BLOCK)
+    return y

@@ -35,24 +35,31 @@ Gradient = Tensor | Summed | Product
 
 @dataclass(frozen=True)
 class Follower:
-    """A packed copy of N nets' masters; gradients of masters that have one come in its order."""
+    """A packed copy (N, P) of N nets' masters; gradients of masters that have one come in its order.
 
-    tensor: Tensor  # (N, P)
-    place: Tensor | None  # (P,) int32: where the master's numbers lie; None: in the same order
-    scale: float = 1.0  # what the copy is multiplied by
+    With `place` (D,) it is turned: the master is (N, O, D), the copy scale * (N, D, O), and the master's column d is
+    the copy's row place[d]. Without, it is the master in another precision.
+    """
+
+    tensor: Tensor
+    place: Tensor | None = None  # int32
+    scale: float = 1.0
 
     def pull(self, gradient: Tensor) -> Tensor:
-        """The master's gradient from the copy's."""
-        flat = gradient.reshape(self.tensor.shape)
-        return (flat if self.place is None else flat[:, self.place]) * self.scale
+        """The master's gradient (N, P) from the copy's."""
+        if self.place is None:
+            return gradient.reshape(self.tensor.shape)
+        turned = gradient.reshape(len(self.tensor), len(self.place), -1)[:, self.place].mT
+        return (turned * self.scale).reshape(self.tensor.shape)
 
     def write(self, value: Tensor) -> None:
         """Follow the master."""
-        flat = value.reshape(self.tensor.shape)
         if self.place is None:
-            self.tensor.copy_(flat)
-        else:
-            self.tensor[:, self.place] = (flat * self.scale).to(self.tensor.dtype)
+            self.tensor.copy_(value.reshape(self.tensor.shape))
+            return
+        rows = self.tensor.view(len(self.tensor), len(self.place), -1)
+        turned = value.reshape(len(rows), -1, len(self.place)).mT * self.scale
+        rows[:, self.place] = turned.to(rows.dtype)
 
 
 Part = tuple[Tensor, Tensor, Tensor, Follower | None]  # value, first and second moment, copy
