@@ -29,8 +29,8 @@ def play(made: AtariLanes, actions: np.ndarray) -> list[Step]:
     """Steps (T, lanes), unseeded."""
     found = []
     for action in actions:
-        made.send(action)
-        found.append(made.recv({}))
+        made.send(action, {})
+        found.append(made.recv())
     return found
 
 

@@ -22,8 +22,8 @@ def begin(made: GymLanes, *seeds: int) -> np.ndarray:
 
 
 def step(made: GymLanes, *actions: int, seeds: dict[int, int] | None = None) -> Step:
-    made.send(np.array(actions))
-    return made.recv(seeds or {})
+    made.send(np.array(actions), seeds or {})
+    return made.recv()
 
 
 def test_a_time_limit_is_a_truncation():

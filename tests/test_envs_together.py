@@ -1,9 +1,15 @@
 """Lanes of several games side by side: each lane does what it does among its own game's lanes alone."""
 
+import os
+import signal
+from typing import Any
+
 import numpy as np
 import pytest
 
 from sacd import config
+from sacd.envs import apart
+from sacd.envs.apart import Apart
 from sacd.envs.pool import lanes_of, make_lanes
 from sacd.envs.together import Together
 from sacd.errors import EnvError
@@ -17,7 +23,7 @@ GAMES = {
 }
 
 
-def made(envs: list[str], **values) -> tuple[Together, list, list[int], list[int]]:
+def made(envs: list[str], **values) -> tuple[Any, list, list[int], list[int]]:
     """The lanes together, the same by game, each part's first lane, and every run's number of actions."""
     configs = [config.make(env, "paper", **values) for env in envs]
     lanes, actions = lanes_of(configs, EACH)
@@ -37,11 +43,16 @@ def same(now: Step, steps: list[Step]) -> None:
         np.testing.assert_array_equal(getattr(now, k), np.concatenate([getattr(s, k) for s in steps]), k)
 
 
-@pytest.mark.parametrize("games", GAMES)
-def test_lanes_play_as_in_their_own_game_alone(games):
-    """Frames, final frames, rewards and ends of every lane, through seeded ends and resets of some lanes only."""
+@pytest.mark.parametrize(("games", "count"), [("toys", 0), ("Atari", 0), ("Atari", 2)])
+def test_lanes_play_as_in_their_own_game_alone(games, count, monkeypatch):
+    """Frames, final frames, rewards and ends of every lane, through seeded ends and resets of some lanes only.
+
+    The same whether the games are served here or by processes of their own.
+    """
+    monkeypatch.setattr(apart, "processes", lambda games: count)
     lanes, parts, at, actions = made(GAMES[games], time_limit=7, sticky=0.25, noop_max=3)
-    count, ends = at[-1], np.zeros(at[-1], int)
+    assert isinstance(lanes, Apart if count else Together)
+    count, ends = at[-1], np.zeros(at[-1], int)  # of lanes
     spans = list(zip(parts, at, at[1:], strict=False))
     assert lanes.spec.actions == max(actions) and lanes.spec.action_start == 0
     rng = np.random.default_rng(0)
@@ -50,12 +61,12 @@ def test_lanes_play_as_in_their_own_game_alone(games):
     np.testing.assert_array_equal(frame, np.concatenate([p.reset(share(seeds, a, b), first=True) for p, a, b in spans]))
     for t in range(18):
         action = np.array([rng.integers(actions[i // EACH]) for i in range(count)])
-        lanes.send(action)
-        for part, a, b in spans:
-            part.send(action[a:b])
         again = {i: 1000 * t + i for i in range(count) if (i + t) % 3}  # for the others the next game just follows
-        now = lanes.recv(dict(again))
-        same(now, [part.recv(share(again, a, b)) for part, a, b in spans])
+        lanes.send(action, dict(again))
+        for part, a, b in spans:
+            part.send(action[a:b], share(again, a, b))
+        now = lanes.recv()
+        same(now, [part.recv() for part, _, _ in spans])
         ends += now.ended
         if t == 9:
             wanted = now.frame.copy()
@@ -77,14 +88,57 @@ def test_every_emulator_works_before_one_is_waited_for():
     calls = []
     for p, part in enumerate(lanes.parts):
         send, recv = part.send, part.recv
-        part.send = lambda actions, p=p, send=send: (calls.append(("send", p, actions.tolist())), send(actions))
-        part.recv = lambda seeds, p=p, recv=recv: (calls.append(("recv", p, seeds)), recv(seeds))[1]
-    lanes.send(np.array([0, 1, 2, 0, 1, 2]))
-    lanes.recv({1: 5, 2: 6, 5: 7})
-    assert calls == [("send", 0, [0, 1]), ("send", 1, [2, 0, 1, 2]), ("recv", 0, {1: 5}), ("recv", 1, {0: 6, 3: 7})]
+        part.send = lambda acts, seeds, p=p, send=send: (calls.append((p, acts.tolist(), seeds)), send(acts, seeds))
+        part.recv = lambda p=p, recv=recv: (calls.append(p), recv())[1]
+    lanes.send(np.array([0, 1, 2, 0, 1, 2]), {1: 5, 2: 6, 5: 7})
+    lanes.recv()
+    assert calls == [(0, [0, 1], {1: 5}), (1, [2, 0, 1, 2], {0: 6, 3: 7}), 0, 1]
 
 
 def test_games_that_show_other_things_are_no_fleet():
     """Environments whose observations differ are refused in a sentence that names both shapes."""
     with pytest.raises(EnvError, match=r"\(3,\).*\(4,\)"):
         lanes_of([config.make(env, "classic") for env in (world("Short"), "CartPole-v1")], EACH)
+
+
+def three_games(monkeypatch, count: int) -> Apart:
+    monkeypatch.setattr(apart, "processes", lambda games: count)
+    lanes, *_ = made(["ALE/Breakout-v5", "ALE/Pong-v5", "ALE/Freeway-v5"])
+    lanes.reset({i: i for i in range(6)}, first=True)
+    return lanes
+
+
+def test_a_killed_process_is_told(monkeypatch):
+    """The emulators' process dies: a sentence, for the lanes it served; the others are closed without a wait."""
+    lanes = three_games(monkeypatch, 3)
+    os.kill(lanes.processes[1].it.pid, signal.SIGKILL)
+    lanes.send(np.zeros(6, np.int64), {})
+    with pytest.raises(EnvError, match="was killed") as caught:
+        lanes.recv()
+    assert list(caught.value.lanes) == [2, 3]
+    lanes.close()
+    assert [p.it.returncode for p in lanes.processes] == [0, -signal.SIGKILL, 0]
+
+
+def test_an_error_in_a_process_is_raised_here(monkeypatch):
+    """What an emulator refuses comes back as the package's error, with the lanes by the fleet's numbers."""
+    lanes = three_games(monkeypatch, 2)
+    lanes.processes[1].tell({"reset": [[99, 1]], "all": False})  # it has no such lane
+    with pytest.raises(EnvError, match="Error") as caught:
+        lanes.processes[1].answer(lanes._lanes(1))
+    assert list(caught.value.lanes) == list(range(lanes.starts[1], 6))
+    lanes.close()
+
+
+def test_processes_end_with_the_one_that_trains(monkeypatch):
+    """Signals are left to it; when its end of the pipe goes they go too, and nothing is left over."""
+    lanes = three_games(monkeypatch, 2)
+    for process in lanes.processes:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            os.kill(process.it.pid, number)
+    lanes.send(np.zeros(6, np.int64), {0: 1})
+    assert lanes.recv().frame.shape == (6, 84, 84)
+    for process in lanes.processes:
+        process.it.stdin.close()
+    assert [process.it.wait(5) for process in lanes.processes] == [0, 0]
+    lanes.close()

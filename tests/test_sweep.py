@@ -100,11 +100,11 @@ def test_a_failing_game_does_not_take_the_others(tmp_path, monkeypatch, capsys):
     gym.register("Cart-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=500)
     recv, calls = GymLanes.recv, []
 
-    def breaks(self, seeds):
+    def breaks(self):
         calls.extend([1] * (self.env_id == "Cart-v0"))
         if self.env_id == "Cart-v0" and len(calls) > 150:
             raise EnvError("Cart-v0 raised an error of the test")
-        return recv(self, seeds)
+        return recv(self)
 
     monkeypatch.setattr(GymLanes, "recv", breaks)
     swept(tmp_path / "mixed", "CartPole-v1,Cart-v0", "2", code=1)

@@ -60,8 +60,8 @@ def play(
             stop.check("in the evaluation")
         u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)]).view(len(runs), each, 2)
         action = choose(agent, mine, tape.observe(), u.to(device), policy, config.eval_epsilon).cpu().numpy().ravel()
-        lanes.send(action)
-        step = lanes.recv({i: seed(i, playing[i] + each) for i in range(count)})
+        lanes.send(action, {i: seed(i, playing[i] + each) for i in range(count)})
+        step = lanes.recv()
         tape.add(action, step)
         score += step.reward
         length += 1

@@ -53,12 +53,15 @@ class AtariLanes:
         self._clock = info["frame_number"] - info["episode_frame_number"]
         return obs[:, 0].copy()
 
-    def send(self, actions: NDArray) -> None:
-        """Begin a step; the emulators run in threads of their own."""
+    def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
+        """Begin a step; the emulators run in threads of their own. A game that is over with it is followed by another,
+        from the lane's seed in `seeds` if it has one."""
+        self._seeds = seeds
         self.env.send(actions)
 
-    def recv(self, seeds: dict[int, int]) -> Step:
-        """Finish a step. A lane whose game is over has started the next one, from its seed in `seeds` if it has one."""
+    def recv(self) -> Step:
+        """Finish a step."""
+        seeds = self._seeds
         obs, reward, terminated, _, info = self.env.recv()
         # Both counters advance together within a game; a new game sets back only the second.
         clock = info["frame_number"] - info["episode_frame_number"]

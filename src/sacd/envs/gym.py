@@ -55,14 +55,15 @@ class GymLanes:
         obs, _ = self._call(lambda: self.env.reset(seed=each, options=None if first else {"reset_mask": mask}))
         return self._frames(obs)
 
-    def send(self, actions: NDArray) -> None:
-        """Begin a step: workers run while the caller learns."""
-        self._actions = actions + self.spec.action_start
+    def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
+        """Begin a step: workers run while the caller learns. An episode that ends with it is followed by another, from
+        the lane's seed in `seeds` if it has one."""
+        self._actions, self._seeds = actions + self.spec.action_start, seeds
         if isinstance(self.env, AsyncVectorEnv):
             self._call(lambda: self.env.step_async(self._actions))
 
-    def recv(self, seeds: dict[int, int]) -> Step:
-        """Finish a step. A lane whose episode ended starts the next one, from its seed in `seeds` if it has one."""
+    def recv(self) -> Step:
+        """Finish a step."""
         wait = self.env.step_wait if isinstance(self.env, AsyncVectorEnv) else lambda: self.env.step(self._actions)
         obs, reward, terminated, truncated, _ = self._call(wait)
         if not np.isfinite(reward).all():
@@ -71,7 +72,7 @@ class GymLanes:
             )
         final = self._frames(obs)
         ended = terminated | truncated
-        frame = self.reset({int(i): seeds.get(int(i)) for i in np.flatnonzero(ended)}) if ended.any() else final
+        frame = self.reset({int(i): self._seeds.get(int(i)) for i in np.flatnonzero(ended)}) if ended.any() else final
         at_limit = TERMINATED if self.config.time_limit_terminal else TRUNCATED
         closes = np.where(terminated, TERMINATED, np.where(truncated, at_limit, NOT_ENDED)).astype(np.uint8)
         return Step(frame, final, reward, closes, ended)

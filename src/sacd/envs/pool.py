@@ -25,8 +25,8 @@ class Lanes(Protocol):
     spec: Spec
 
     def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray: ...
-    def send(self, actions: NDArray) -> None: ...
-    def recv(self, seeds: dict[int, int]) -> Step: ...
+    def send(self, actions: NDArray, seeds: dict[int, int]) -> None: ...
+    def recv(self) -> Step: ...
     def close(self) -> None: ...
 
 
@@ -47,9 +47,20 @@ def make_lanes(config: Config, lanes: int, games: int = 1) -> Lanes:
 def lanes_of(configs: list[Config], each: int) -> tuple[Lanes, list[int]]:
     """Lanes of several runs, `each` a run, and every run's number of actions. Runs of one game stand side by side."""
     games = [(runs[0], len(runs)) for runs in (list(g) for _, g in groupby(configs, key=lambda c: c.env))]
-    parts = [make_lanes(config, runs * each, len(games)) for config, runs in games]
-    lanes = parts[0] if len(parts) == 1 else Together(parts, [runs * each for _, runs in games])
-    return lanes, [p.spec.actions for p, (_, runs) in zip(parts, games, strict=True) for _ in range(runs)]
+    counts = [(config, runs * each) for config, runs in games]
+    if all(names.is_atari(config.env) for config, _ in games):
+        from sacd.envs import apart  # noqa: PLC0415
+
+        if several := apart.processes(counts):
+            fleet = apart.Apart(counts, several)
+            return fleet, _per_run(fleet.actions_of_game, games)
+    parts = [make_lanes(config, lanes, len(games)) for config, lanes in counts]
+    actions = _per_run([part.spec.actions for part in parts], games)
+    return (parts[0] if len(parts) == 1 else Together(parts, [lanes for _, lanes in counts])), actions
+
+
+def _per_run(actions: list[int], games: list[tuple[Config, int]]) -> list[int]:
+    return [count for count, (_, runs) in zip(actions, games, strict=True) for _ in range(runs)]
 
 
 class Pool:
@@ -82,11 +93,12 @@ class Pool:
     def send(self, actions: NDArray) -> None:
         """Begin a step of all lanes."""
         self._sent = actions
-        self.lanes.send(actions)
+        due = np.flatnonzero(self.due).tolist()
+        self.lanes.send(actions, {i: self._seed(i, self.resets[i] + 1) for i in due})
 
     def recv(self) -> tuple[Step, list[Episode]]:
         """Finish it: the answers, and the episodes that ended."""
-        step = self.lanes.recv({int(i): self._seed(int(i), self.resets[i] + 1) for i in np.flatnonzero(self.due)})
+        step = self.lanes.recv()
         self.frame = step.frame
         self.score += step.reward
         self.length += 1
@@ -141,8 +153,9 @@ class Pool:
                 self.frame = self.lanes.reset(dict(begins))
             if tick < longest:
                 at = [tick - (longest - len(log)) for log in self.actions]
-                self.lanes.send(np.array([log[t] if t >= 0 else 0 for log, t in zip(self.actions, at, strict=True)]))
-                self.frame = self.lanes.recv({}).frame
+                acts = [log[t] if t >= 0 else 0 for log, t in zip(self.actions, at, strict=True)]
+                self.lanes.send(np.array(acts), {})
+                self.frame = self.lanes.recv().frame
 
     def _finish(self, i: int) -> Episode:
         episode = Episode(i, float(self.score[i]), int(self.length[i]))

@@ -4,7 +4,7 @@ All emulators get their actions before the first is waited for. An error names t
 others can go on without them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sacd.errors import EnvError, blaming
-from sacd.types import Step
+from sacd.types import Spec, Step
 
 if TYPE_CHECKING:
     from sacd.envs.pool import Lanes
@@ -24,13 +24,7 @@ class Together:
 
     def __init__(self, parts: "Sequence[Lanes]", counts: Sequence[int]):
         self.parts, self.starts = parts, [0, *np.cumsum(counts).tolist()]
-        first = parts[0].spec
-        self.spec = replace(first, actions=max(p.spec.actions for p in parts), action_start=0)
-        for part in parts[1:]:
-            if replace(part.spec, actions=0, action_start=0) != replace(first, actions=0, action_start=0):
-                raise EnvError(
-                    f"environments with observations {first.obs} and {part.spec.obs} cannot be trained as one fleet."
-                )
+        self.spec = widest([part.spec for part in parts])
 
     def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
         """Start the lanes in `seeds` anew; the frames of all lanes."""
@@ -46,14 +40,17 @@ class Together:
         self.frame = frame
         return frame
 
-    def send(self, actions: NDArray) -> None:
+    def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
         """Begin a step everywhere."""
-        for p, part in enumerate(self.parts):
-            part.send(actions[self.starts[p] : self.starts[p + 1]])
+        for p, (part, mine) in enumerate(zip(self.parts, self._split(seeds), strict=True)):
+            part.send(actions[self.starts[p] : self.starts[p + 1]], mine)
 
-    def recv(self, seeds: dict[int, int]) -> Step:
+    def recv(self) -> Step:
         """Finish it everywhere."""
-        steps = self._each(lambda part, mine: part.recv(mine), seeds)
+        steps = []
+        for p, part in enumerate(self.parts):
+            with blaming(range(self.starts[p], self.starts[p + 1])):
+                steps.append(part.recv())
         reward, closes, ended = (np.concatenate([getattr(s, k) for s in steps]) for k in ("reward", "closes", "ended"))
         self.frame = np.concatenate([s.frame for s in steps])
         final = np.concatenate([s.final for s in steps]) if ended.any() else self.frame
@@ -71,9 +68,11 @@ class Together:
             shares[p][lane - self.starts[p]] = seed
         return shares
 
-    def _each(self, call: Callable[[Any, dict[int, Any]], Any], seeds: dict[int, Any]) -> list[Any]:
-        found = []
-        for p, (part, mine) in enumerate(zip(self.parts, self._split(seeds), strict=True)):
-            with blaming(range(self.starts[p], self.starts[p + 1])):
-                found.append(call(part, mine))
-        return found
+
+def widest(specs: Sequence[Spec]) -> Spec:
+    """What a fleet of these sees, with the most actions of any."""
+    first = specs[0]
+    for spec in specs[1:]:
+        if replace(spec, actions=0, action_start=0) != replace(first, actions=0, action_start=0):
+            raise EnvError(f"environments with observations {first.obs} and {spec.obs} cannot be trained as one fleet.")
+    return replace(first, actions=max(spec.actions for spec in specs), action_start=0)

@@ -11,7 +11,7 @@ from torch import Tensor
 from sacd.kernels.gradient import Gradient, Part, Product, Summed
 
 BLOCK = 1024
-TILE = (64, 64, 64)  # of a product: rows of the batch, outputs, inputs
+TILE = (64, 32, 64)  # of a product: rows of the batch, outputs, inputs
 
 
 @triton.jit
@@ -120,5 +120,5 @@ def step(
     width, wide = len(place), 8 if len(parts) > 8 else 32
     _turned_step[(triton.cdiv(width, wide), nets)](
         value, first, second, copy, place, parts, table, count, rate, eps, follower.scale, value.numel(), width,
-        OUTPUTS=each // width, PARTS=len(parts), BW=wide, **common,
+        OUTPUTS=each // width, PARTS=len(parts), BW=wide, num_warps=8, **common,
     )  # fmt: skip
