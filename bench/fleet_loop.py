@@ -8,6 +8,7 @@ after its first updates on.
 
 import argparse
 import contextlib
+import gc
 import sys
 import tempfile
 import threading
@@ -19,7 +20,7 @@ from sacd import engine
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--games", type=int, default=20)
 parser.add_argument("--seeds", type=int, default=5)
-parser.add_argument("--parts", type=int, default=2)
+parser.add_argument("--parts", default="2", help="that take turns; several numbers are tried one after the other")
 parser.add_argument("--precision", default="bf16")
 parser.add_argument("--device", default="auto")
 parser.add_argument("--switch", type=float, default=0.005, help="seconds a thread may keep Python from the others")
@@ -73,9 +74,9 @@ def chosen() -> list[config.Config]:
     return [config.make(g, "paper", seed=s, **fields) for g in games for s in range(options.seeds)]
 
 
-def halves(configs: list[config.Config]) -> list[list[config.Config]]:
+def split(configs: list[config.Config], parts: int) -> list[list[config.Config]]:
     """The parts that take turns."""
-    size = -(-len(configs) // options.parts)
+    size = -(-len(configs) // parts)
     return [configs[i : i + size] for i in range(0, len(configs), size)]
 
 
@@ -149,28 +150,34 @@ def rate(watches: list[Watch], sizes: list[int]) -> float:
     return steps / (end - begin)
 
 
+def train(parts: list[list[config.Config]], best: float) -> None:
+    """A fleet in these parts."""
+    watches, turns = [Watch() for _ in parts], engine.Turns()
+    gc.collect()  # the fleet before
+    torch.cuda.empty_cache()
+    with tempfile.TemporaryDirectory() as place:
+        at_once(lambda i: fleet(parts[i], watches[i], Path(place), turns), list(range(len(parts))))
+    learning, runs = rate(watches, [len(p) for p in parts]), sum(map(len, parts))
+    print(f"fleet of {runs} in {len(parts)} parts, learning: {learning:.0f} steps/s, {learning / best:.2f} of the best")
+    for label, seconds in watches[0].spent.items():
+        print(f"  {label:22} {seconds / len(watches[0].marks) * 1e3:7.2f} ms a turn")
+    if torch.cuda.is_available():
+        print(f"  GPU memory at the peak: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB", flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     sys.setswitchinterval(options.switch)
-    parts = halves(chosen())
+    counts = [int(n) for n in options.parts.split(",")]
     print(f"{processor()}, {engine.cores()} cores, {engine.device(options.device)}, commit {runs.commit()}")
-    alone: list[float] = []
-    at_once(lambda p: emulators(p, alone), [[c for part in parts for c in part]])
-    split: list[float] = []
-    at_once(lambda p: emulators(p, split), parts if len(parts) > 1 else [])
-    print(f"measured: {alone} {split}", flush=True)
-    watches, turns = [Watch() for _ in parts], engine.Turns()
-    with tempfile.TemporaryDirectory() as place:
-        at_once(lambda i: fleet(parts[i], watches[i], Path(place), turns), list(range(len(parts))))
-    learning = rate(watches, [len(p) for p in parts])
-    best = max(alone[0], sum(split))
-    print(f"emulators alone: {alone[0]:.0f} steps/s in one part, {sum(split):.0f} in {len(parts)}")
-    print(f"fleet of {sum(map(len, parts))} in the learning phase: {learning:.0f} steps/s, {learning / best:.2f} of it")
-    turns_taken = len(watches[0].marks)
-    for label, seconds in watches[0].spent.items():
-        print(f"  {label:22} {seconds / turns_taken * 1e3:7.2f} ms a turn")
-    if torch.cuda.is_available():
-        print(f"GPU memory at the peak: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+    best = 0.0
+    for parts in sorted({1, counts[0]}):
+        found: list[float] = []
+        at_once(lambda p, found=found: emulators(p, found), split(chosen(), parts))
+        print(f"emulators alone in {parts} parts: {sum(found):.0f} steps/s", flush=True)
+        best = max(best, sum(found))
+    for parts in counts:
+        train(split(chosen(), parts), best)
 
 
 main()
