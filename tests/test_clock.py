@@ -140,3 +140,12 @@ def test_the_loop_moves_targets_after_each_update_at_interval_0(tmp_path, monkey
     values = dict(steps=64, learning_starts=32, target_update_interval=0, gradient_steps=2, save_every=64)
     _, learned, moved = counted(tmp_path, monkeypatch, **values)
     assert moved == [step for step, _ in learned] == [k for k in range(36, 64, 4) for _ in range(2)]
+
+
+@pytest.mark.slow
+def test_a_whole_run_of_the_paper(tmp_path, monkeypatch):
+    """The real loop for 100,000 steps: 19,999 gradient steps from 20,004 on, ten copies from 24,000 to 96,000."""
+    training, learned, moved = counted(tmp_path, monkeypatch, save_every=100_000, log_every=100_000)
+    assert [step for step, _ in learned] == list(range(20_004, 100_000, 4)) and len(learned) == 19_999
+    assert moved == list(range(24_000, 96_001, 8000)) and len(moved) == 10
+    assert training.clock.updates == 19_999

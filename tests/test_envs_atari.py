@@ -135,6 +135,9 @@ def test_the_frame_at_a_time_limit_is_the_true_one():
 
 def test_starts_differ_by_their_no_ops():
     """Up to `noop_max` frames pass before an episode begins, drawn from its seed; none if it is 0."""
+    for most in (0, 1, 2):
+        _, info = lanes("Breakout", 40, noop_max=most, fire_reset=False).env.reset(seed=np.arange(40))
+        assert set(info["episode_frame_number"].tolist()) == set(range(most + 1))
     random, plain = lanes("Breakout", 5), lanes("Breakout", 5, noop_max=0)
     seeds = {i: i for i in range(5)}
     a, b = random.reset(dict(seeds), first=True), plain.reset(dict(seeds), first=True)

@@ -24,7 +24,7 @@ LEAVES = {  # module: the modules of this package it may import
     "kernels.dense": ("kernels", "kernels.activation", "kernels.gradient", "kernels.dense_triton"),
     "types": (), "losses": (), "signals": ("errors",),
     "schedules": ("errors",), "heads": ("losses",), "optim": ("kernels", "kernels.adam", "kernels.gradient"),
-    "config": ("errors", "schedules"),
+    "presets": (), "config": ("errors", "schedules", "presets"),
     "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",),
     "replay": ("types", "kernels.frames"),
     "console": (), "engine": ("errors", "graph"),

@@ -17,7 +17,7 @@ import torch
 from sacd import checkpoint, config
 from sacd.agents.sac import SAC
 from sacd.cli import build_parser, main
-from sacd.console import Bar
+from sacd.console import Bar, clock
 from sacd.envs.gym import GymLanes, spec_of
 from sacd.envs.pool import make_lanes
 from sacd.errors import EnvError, Interrupted
@@ -231,3 +231,58 @@ def test_the_tapes_bytes_move_in_words_or_not():
     for new in frames[1:]:
         tape.add(np.zeros(1, np.int64), Step(new, new, np.zeros(1), zeros, zeros.astype(bool)))
     assert torch.equal(tape.observe()[0, 0], torch.from_numpy(frames[1:, 0]))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_somebody_elses_folder(tmp_path, mode):
+    """A folder that may not be read or written: one sentence and exit code 5."""
+    run = tmp_path / "run"
+    assert main(words("CartPole-v1", run, steps=120)) == 0
+    (run / "evaluation.json").unlink()
+    code = """
+import os, sys
+import sacd.commands, sacd.report, sacd.envs.pool, gymnasium.envs.classic_control.cartpole
+from sacd.cli import main
+os.setuid(65534)
+sys.exit(main(sys.argv[1:]))
+"""
+    for folder in (run, tmp_path, tmp_path.parent):
+        folder.chmod(mode)
+    command = [sys.executable, "-c", code, *words("CartPole-v1", run, steps=120)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 5 and "no permission" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_refused_run_closes_its_workers(tmp_path, capfd):
+    """A run that cannot be begins no noise: the sentence, and no traceback of a worker."""
+    fields = {"async_envs": "true", "n_envs": 2, "target_entropy": 0.9}
+    assert main(words("CartPole-v1", tmp_path / "run", **fields)) == 2
+    time.sleep(0.5)
+    said = capfd.readouterr().err
+    assert "unreachable" in said and "Traceback" not in said
+
+
+def test_a_name_that_is_too_long(tmp_path, capsys):
+    """What the disk refuses is a sentence."""
+    assert main(words("CartPole-v1", tmp_path / ("x" * 300), steps=120)) == 5
+    assert "too long" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59.7, "1 min 00 s"), (61, "1 min 01 s"), (48257, "13 h 24 min")]
+)
+def test_times_to_wait(seconds, text):
+    assert clock(seconds) == text
+
+
+def test_no_time_is_promised_from_the_random_steps(monkeypatch, capsys):
+    """They are a hundred times quicker than what follows."""
+    bar, now = Bar("test", 1000, typical=500), [0.0]
+    monkeypatch.setattr("sacd.console.time.monotonic", lambda: now[0])
+    for done in range(0, 1001, 100):
+        bar.tick(done)
+        now[0] += 11
+    said = capsys.readouterr().err.splitlines()
+    assert not any("left" in line for line in said if int(line.split()[1].split("/")[0]) <= 500)
+    assert any("left" in line for line in said)

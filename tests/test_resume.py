@@ -121,11 +121,12 @@ def cut_off(points: int, names: str, arguments: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_cut_off_at_every_point_of_a_save(place):
+@pytest.mark.parametrize(("env", "points"), [("CartPole-v1", 24), ("sacd/Catch-v0", 14), ("ALE/Breakout-v5", 14)])
+def test_cut_off_at_every_point_of_a_save(place, env, points):
     """Processes that end at each sync, rename and removal in turn lose no checkpoint, and leave nothing behind."""
-    values = {"steps": 1500, "save_every": 50}
-    cut_off(24, "fsync mkdir rename unlink rmtree", words("CartPole-v1", place / "cut", **values))  # two saves' worth
-    assert main(words("CartPole-v1", place / "whole", **values)) == 0
+    values = {"steps": 1500, "save_every": 50} if env == "CartPole-v1" else RUNS[env]  # 12 points are a save
+    cut_off(points, "fsync mkdir rename unlink rmtree", words(env, place / "cut", **values))
+    assert main(words(env, place / "whole", **values)) == 0
     same_results(results(place / "cut"), results(place / "whole"))
     assert not temporary(place / "cut")
 

@@ -222,3 +222,23 @@ def test_numbers_that_are_not_finite_are_not_saved(run, monkeypatch, capsys):
     assert "not finite" in capsys.readouterr().err
     assert newest(run) == 300
     assert json.loads((run / "checkpoints/step_000000000300/manifest.json").read_text())["step"] == 300
+
+
+def test_a_run_without_its_checkpoints_is_not_begun_again(run, whole, capsys):
+    """Somebody deleted them: exit code 4, and rows and model stay as they were."""
+    assert main(words("CartPole-v1", run, **CARTPOLE)) == 0
+    shutil.rmtree(run / "checkpoints")
+    (run / "evaluation.json").unlink()
+    before = listing(run)
+    assert main(words("CartPole-v1", run, **CARTPOLE)) == 4
+    assert "without its checkpoints" in capsys.readouterr().err
+    assert listing(run) == before
+
+
+@pytest.mark.parametrize("path", ["manifest.json", "../../config.json"])
+def test_json_that_is_too_deep(run, path, capsys):
+    """A file of brackets is damaged like any other."""
+    assert main(words("CartPole-v1", run, **CARTPOLE)) == 0
+    (run / "evaluation.json").unlink()
+    (RunFolder(run).saved_steps()[0] / path).write_text("[" * 200_000)
+    assert main(words("CartPole-v1", run, **CARTPOLE)) == (0 if path == "manifest.json" else 4)

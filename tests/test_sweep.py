@@ -7,12 +7,12 @@ import gymnasium as gym
 import pytest
 
 from sacd import sweep
-from sacd.cli import main
+from sacd.cli import main, seed_numbers
 from sacd.envs.gym import GymLanes
 from sacd.errors import EnvError
 from sacd.runs import RunFolder
 from sacd.train import Training
-from tiny import COMMON, Crash, crash_at, options, results, same_results
+from tiny import COMMON, Crash, crash_at, listing, options, results, same_results
 
 FIELDS = COMMON | {"steps": 300, "preset": "classic"}
 CATCH = {"eval_episodes": 1, "steps": 140}
@@ -143,8 +143,9 @@ def test_a_diverging_run_does_not_take_the_others(tmp_path, monkeypatch, capsys)
         (["--games", "Pong,CartPole-v1"], "not both in one sweep"),
         (["--games", ""], "name the --games"),
         (["--games", "Pong", "--seed", "3"], "--seeds"),
-        (["--games", "Pong", "--seeds", "many"], "whole"),
-        (["--games", "Pong", "--seeds", "0"], "no seed at all"),
+        (["--games", "Pong", "--seeds", "many"], "say how many"),
+        (["--games", "Pong", "--seeds", "100k"], "take 1 to 10000 seeds"),
+        (["--games", "Pong", "--seeds", "0"], "take 1 to 10000 seeds"),
     ],
 )
 def test_wrong_words(words, hint, tmp_path, capsys):
@@ -152,3 +153,27 @@ def test_wrong_words(words, hint, tmp_path, capsys):
     assert main(["sweep", "--out", str(tmp_path / "out"), *words]) == 2
     assert hint in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_seeds_named_twice_are_one(tmp_path):
+    """A seed is a run, however often it is named."""
+    assert seed_numbers("3,3,4") == [3, 4]
+    assert seed_numbers("3") == [0, 1, 2] and seed_numbers("7,") == [7]
+
+
+def test_places_that_cannot_hold_runs(tmp_path, capsys):
+    """A file, and a run's own folder, are refused before anything is made."""
+    (tmp_path / "file").write_text("mine")
+    run = single(tmp_path / "alone", "CartPole-v1", 0)
+    before = listing(run)
+    for out, code, hint in ((tmp_path / "file", 5, "is a file"), (run, 2, "itself a run's folder")):
+        swept(out, "CartPole-v1", "1", code=code)
+        assert hint in capsys.readouterr().err
+    assert listing(run) == before and (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_game_that_cannot_be_played_stops_the_sweep_before_it_begins(tmp_path, capsys):
+    """Continuous actions in one of the games: its sentence, and no folder of any."""
+    swept(tmp_path / "out", "CartPole-v1,Pendulum-v1", "1", code=3)
+    assert "Continuous actions" in capsys.readouterr().err
+    assert not list((tmp_path / "out").iterdir())

@@ -1,19 +1,25 @@
 """What the parts hand each other: fields of the configuration that must arrive where they are used."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 import torch
 
-from sacd import checkpoint, commands, config, engine, memory, nets
+from sacd import checkpoint, commands, config, engine, memory, nets, rng
+from sacd.agents.sac import SAC
+from sacd.cli import main
+from sacd.clock import Clock
 from sacd.errors import ResourceError
+from sacd.replay import Replay
 from sacd.runs import RunFolder
 from sacd.signals import Stop
 from sacd.train import Training
 from sacd.types import Batch, Out, Spec
 from test_learns import Silent
+from tiny import newest, results, same_results, words
 from worlds import world
 
 LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -86,12 +92,12 @@ def test_a_loaded_run_is_played_with_its_threads(tmp_path, monkeypatch):
 
 
 def first_import(call: str) -> list[str | None]:
-    """The variables that bound the libraries' threads, as they stand in a new process when torch is first imported."""
+    """The variables that bound the libraries' threads, as they are in a new process when the first of them is loaded."""
     code = f"""
 import os, sys
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if name == "torch":
+        if name in ("numpy", "torch"):
             print("seen", *(os.environ.get(k) for k in {LIBRARIES}), flush=True)
             os._exit(0)
 sys.meta_path.insert(0, Watch())
@@ -128,3 +134,75 @@ def test_the_memory_limit_is_the_need_itself(runs, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: need - 1)
     with pytest.raises(ResourceError, match="--buffer-size"):
         memory.check(spec, chosen, runs, parameters, cpu)
+
+
+def test_every_step_and_update_has_noise_of_its_own(tmp_path, monkeypatch):
+    """Acting, picking a batch and guessing an action draw the numbers of their own stream, step after step."""
+    seen: dict[str, list] = {"act": [], "batch": [], "target": []}
+    act, explore, update = SAC.act, SAC.explore, SAC.update
+    sample = Replay.sample
+    monkeypatch.setattr(SAC, "act", lambda self, s, o, u: (seen["act"].append(u.clone()), act(self, s, o, u))[1])
+    monkeypatch.setattr(SAC, "explore", lambda self, u: (seen["act"].append(u.clone()), explore(self, u))[1])
+    monkeypatch.setattr(Replay, "sample", lambda self, u, c: (seen["batch"].append(u.clone()), sample(self, u, c))[1])
+    monkeypatch.setattr(
+        SAC, "update", lambda self, s, b, u, f: (seen["target"].append(u.clone()), update(self, s, b, u, f))[1]
+    )
+    training, _, _ = trained(tmp_path, target_value="sampled", seed=7, steps=60)
+    seeds = torch.tensor([7])
+    assert len(seen["act"]) == 60 and len(seen["batch"]) == len(seen["target"]) == training.clock.updates == 39
+    for name, drawn in seen.items():
+        steps, width = torch.arange(len(drawn)), drawn[0].shape[1]
+        assert torch.equal(torch.cat(drawn), rng.uniform(seeds, name, steps, width)[0]), name
+
+
+def test_a_stop_in_the_middle_changes_nothing(tmp_path, monkeypatch):
+    """SIGTERM between a row and a regular save: saved there, and the end is that of a run left alone."""
+    values = {"steps": 420, "log_every": 70, "save_every": 110}
+    assert main(words("CartPole-v1", tmp_path / "whole", **values)) == 0
+    tick = Clock.tick
+
+    def stopping(clock: Clock) -> None:
+        tick(clock)
+        if clock.step == 235:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Clock, "tick", stopping)
+    assert main(words("CartPole-v1", tmp_path / "stopped", **values)) == 75
+    assert newest(tmp_path / "stopped") == 235
+    assert main(words("CartPole-v1", tmp_path / "stopped", **values)) == 0
+    same_results(results(tmp_path / "stopped"), results(tmp_path / "whole"))
+
+
+def test_a_second_ctrl_c_ends_it_at_once():
+    """The first asks; the second does not wait for an answer."""
+    with Stop() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.requested and stop.code == 130
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("line", "inside", "files", "left"),
+    [
+        ("0::/job/1", "job/1", {"memory.max": "1000", "memory.current": "300", "memory.stat": "inactive_file 50"}, 750),
+        ("0::/job/1", "job", {"memory.max": "900", "memory.current": "300", "memory.stat": "inactive_file 0"}, 600),
+        ("0::/job/1", "job/1", {"memory.max": "max", "memory.current": "3", "memory.stat": "inactive_file 0"}, None),
+        (
+            "9:memory:/job", "memory/job",
+            {"memory.limit_in_bytes": "500", "memory.usage_in_bytes": "100", "memory.stat": "total_inactive_file 20"},
+            420,
+        ),
+    ],
+)  # fmt: skip
+def test_memory_of_a_control_group(line, inside, files, left, tmp_path, monkeypatch):
+    """Limits of either version count, at this process's group and above it."""
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_text(f"3:cpu:/other\n{line}\n")
+    (tmp_path / "groups" / inside).mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "groups" / inside / name).write_text(text + "\n")
+    free = memory.psutil.virtual_memory().available
+    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "groups")
+    assert memory.free_memory() == left if left else memory.free_memory() > free / 2

@@ -50,7 +50,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         version, _, stamped = manifest["format"], manifest["files"][TENSORS], manifest.pop("seal")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{folder / MANIFEST} is missing or damaged ({type(error).__name__}).") from error
     if version != FORMAT:
         raise CheckpointError(f"{folder} has format {version}; this version of sacd reads format {FORMAT}.")

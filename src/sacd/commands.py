@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import shutil
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -14,7 +16,7 @@ import torch
 from sacd import checkpoint, engine, evaluate, memory, nets, report
 from sacd.agents.sac import SAC, State
 from sacd.config import Config
-from sacd.console import Bar, complain, say
+from sacd.console import Bar, complain, plural, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
 from sacd.errors import CheckpointError, Interrupted
@@ -34,11 +36,11 @@ def train_one(config: Config, preset: str, path: Path) -> None:
         say(f"{path} is finished; nothing to do. Its results:\n")
         say(report.table([folder]))
         return
-    bar = Bar(names.short(config.env), config.steps)
+    bar = Bar(names.short(config.env), config.steps, typical=config.learning_starts)
     training = Training([config], [folder], bar)  # may refuse, so nothing is on the disk before
-    _announce(training, preset, bar)
-    folder.claim(config)
     try:
+        _announce(training, preset, bar)
+        folder.claim(config)
         with Stop() as stop:
             with bar:
                 training.run(stop)
@@ -55,7 +57,14 @@ def train_one(config: Config, preset: str, path: Path) -> None:
         folder.release()
     say(report.table([folder]))
     say("One seed says little: do not compare algorithms on it.\n")
-    say(f"model   {folder.model.resolve()}\ncurve   {folder.curve.resolve()}\nagain   sacd evaluate {path}")
+    say(f"model   {folder.model.resolve()}\ncurve   {folder.curve.resolve()}\nagain   {again(config, path)}")
+
+
+def again(config: Config, path: Path) -> str:
+    """The command that plays the trained run, as it can be typed here."""
+    program = "sacd" if shutil.which("sacd") else sys.argv[0] if Path(sys.argv[0]).name == "sacd" else "python -m sacd"
+    module = config.env.partition(":")[0] if ":" in config.env else ""
+    return f"{program} evaluate {path}" + (f" --env-module {module}" if module else "")
 
 
 def _announce(training: Training, preset: str, bar: Bar) -> None:
@@ -63,8 +72,9 @@ def _announce(training: Training, preset: str, bar: Bar) -> None:
     config, agent = training.config, training.agent
     need = memory.needed(training.pool.spec, config, 1, nets.parameters(agent.net))
     bar.note(
-        f"{config.env}, preset {preset}, seed {config.seed}: {config.steps} steps, {agent.spec.actions} actions, "
-        f"{config.precision} on {training.device} with {torch.get_num_threads()} threads, "
+        f"{config.env}, preset {preset}, seed {config.seed}: {config.steps} steps, "
+        f"{plural(agent.spec.actions, 'action')}, "
+        f"{config.precision} on {training.device} with {plural(torch.get_num_threads(), 'thread')}, "
         f"about {need / 1e9:.1f} GB of memory -> {training.folders[0].path}"
     )
     for text in warnings(config, agent.spec.actions):
@@ -121,11 +131,12 @@ def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None
     agent, state, step = load(config, folder)
     for policy in policies:
         with Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
-            found = evaluate.summary(evaluate.play(agent, state, [config], [0], policy, bar.tick)[0])
+            scores = evaluate.play(agent, state, [config], [0], policy, bar.tick)[0]
+        found = evaluate.summary(scores)
         spread = f" (sample SD {found['std']:.4g})" if found["std"] is not None else ""
         say(
             f"{names.short(config.env)} at step {step}, {policy}: mean {found['mean']:.6g}{spread}, "
-            f"{found['min']:g} to {found['max']:g}, {found['episodes']} episodes"
+            f"{found['min']:g} to {found['max']:g}, {plural(len(scores), 'episode')}"
         )
 
 

@@ -11,6 +11,9 @@ from typing import Any, get_args, get_type_hints
 
 from sacd import schedules
 from sacd.errors import UsageError, nearest
+from sacd.presets import PRESETS
+
+MOST_ALPHA = 1e12
 
 
 def opt(
@@ -96,38 +99,6 @@ class Config:
 
 FIELDS: dict[str, Field] = {f.name: f for f in fields(Config)}
 _TYPES: dict[str, Any] = get_type_hints(Config)
-PRESETS: dict[str, dict[str, Any]] = {
-    # The paper's text: Algorithm 1, equations 10-12 and the appendix table are the defaults above.
-    "paper": {},
-    # The author's code to the letter, where it differs from the paper's text (docs/protocol.md).
-    "author": {
-        "target_value": "sampled",
-        "update_order": "simultaneous",
-        "temperature_loss": "log_alpha",
-        "actor_reduce": "mean",
-        "tie_init": True,
-        "life_loss": "reset",
-        "noop_max": 0,
-        "time_limit_terminal": True,
-    },
-    # Small problems: a reachable target entropy, soft targets, early learning. Not from the paper.
-    "classic": {
-        "steps": 15_000,
-        "buffer_size": 100_000,
-        "learning_rate": 5e-4,
-        "train_freq": 1,
-        "n_step": 5,
-        "learning_starts": 1000,
-        "target_update_interval": 0,
-        "tau": 0.01,
-        "target_entropy_ratio": "linear(0.9, 0.1)",
-        "alpha_init": 0.2,
-        "clip_reward": False,
-        "stack": 1,
-        "eval_epsilon": 0.0,
-        "log_every": 500,
-    },
-}
 
 
 def steps_number(text: str) -> int:
@@ -165,6 +136,8 @@ def flag(name: str) -> str:
 
 def make(env: str, preset: str | None = None, **values: Any) -> Config:
     """A checked configuration: defaults, then the preset, then the values given."""
+    if values.get("target_entropy") and "target_entropy_ratio" in values:
+        raise UsageError("--target-entropy and --target-entropy-ratio are two ways to say one thing; give one of them.")
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"unknown preset '{preset}'.{nearest(preset, PRESETS)} Presets: {', '.join(PRESETS)}.")
     return from_dict({**PRESETS[preset or "paper"], **values, "env": env})
@@ -201,11 +174,12 @@ def _check_range(name: str, value: Any) -> None:
         number = isinstance(part, int | float) and not isinstance(part, bool)
         wanted = int if get_args(kind) else kind
         if wanted in (int, float) and not (number and math.isfinite(part) and (wanted is float or part == int(part))):
-            raise UsageError(f"{flag(name)}: {part!r} is not a finite {wanted.__name__}.")
+            raise UsageError(f"{flag(name)}: {part!r} is not a {'whole' if wanted is int else 'finite'} number.")
         if wanted in (bool, str) and not isinstance(part, wanted):
             raise UsageError(f"{flag(name)}: {part!r} is not a {wanted.__name__}.")
         if number and not (meta["low"] is None or meta["low"] <= part <= meta["high"]):
-            raise UsageError(f"{flag(name)}: {part:g} is out of range; take {meta['low']:g} to {meta['high']:g}.")
+            ends = " to ".join(f"{end:.12g}" for end in (meta["low"], meta["high"]))
+            raise UsageError(f"{flag(name)}: {part:.12g} is out of range; take {ends}.")
     if meta["choices"] and value not in meta["choices"]:
         raise UsageError(f"{flag(name)}: '{value}' is not one of {', '.join(meta['choices'])}.")
 
@@ -218,15 +192,26 @@ def validate(config: Config) -> None:
         raise UsageError(f"--buffer-size {config.buffer_size} is too small for --n-step {config.n_step} in each lane.")
     if config.batch_size > config.buffer_size:
         raise UsageError(f"--batch-size {config.batch_size} is larger than --buffer-size {config.buffer_size}.")
+    if config.n_envs > config.steps:
+        raise UsageError(f"--n-envs {config.n_envs} is more than --steps {config.steps}: not one step in each lane.")
+    _check_temperature(config)
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", config.device):
+        raise UsageError(f"--device: '{config.device}' is not auto, cpu, cuda or cuda:N.")
+
+
+def _check_temperature(config: Config) -> None:
     if config.alpha_max and config.alpha_max < max(config.alpha_min, 1e-12):
         raise UsageError(f"--alpha-max {config.alpha_max:g} is below --alpha-min {config.alpha_min:g}.")
+    low, high = config.alpha_min, config.alpha_max or math.inf
+    if not config.alpha and not low <= config.alpha_init <= high:
+        raise UsageError(f"--alpha-init {config.alpha_init:g} is not between --alpha-min and --alpha-max.")
+    if config.alpha and max(schedules.ends(config.alpha)) > MOST_ALPHA:
+        raise UsageError(f"--alpha {config.alpha} is out of range; take 0 to {MOST_ALPHA:g}.")
     if config.alpha and (config.target_entropy or min(schedules.ends(config.alpha)) < 0):
         raise UsageError("--alpha fixes the temperature: it must not be negative, and no target entropy goes with it.")
     for text in (config.target_entropy_ratio, config.target_entropy):
         if text:
             schedules.parse(text)
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", config.device):
-        raise UsageError(f"--device: '{config.device}' is not auto, cpu, cuda or cuda:N.")
 
 
 def check_entropy(config: Config, actions: int) -> None:

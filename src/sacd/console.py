@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 LIVE_EVERY, PLAIN_EVERY = 0.2, 10.0  # seconds: on a terminal, and elsewhere
@@ -24,12 +24,13 @@ class Terminal(Console):
 class Bar:
     """A bar with steps a second and time left, and the newest numbers under way."""
 
-    def __init__(self, title: str, total: int, unit: str = "steps"):
+    def __init__(self, title: str, total: int, unit: str = "steps", typical: int = 0):
         self.console = Terminal(stderr=True, highlight=False)
         self.title, self.total, self.unit, self.news = title, total, unit, ""
+        self.typical = typical if typical < total else 0  # from here on the rate tells how long the rest will take
         self.progress = Progress(
             TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(), console=self.console,
+            TextColumn("{task.fields[left]}"), console=self.console,
         )  # fmt: skip
         self.line = Text(no_wrap=True, overflow="ellipsis")  # the news has a line of its own: terminals are narrow
         group = Group(self.progress, self.line)
@@ -40,7 +41,7 @@ class Bar:
     def __enter__(self) -> "Bar":
         if self.live:
             self.live.start()
-            self.task = self.progress.add_task(self.title, total=self.total, rate="")
+            self.task = self.progress.add_task(self.title, total=self.total, rate="", left="")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -62,16 +63,16 @@ class Bar:
             self.marks.append((now, done))
         if now - self.marks[-1][0] >= (LIVE_EVERY if self.live else PLAIN_EVERY) or done >= self.total:
             begin, before = self.marks[0]
-            self.marks.append((now, done))
             self._show(done, (done - before) / max(now - begin, 1e-9))
+            self.marks.append((now, done))
 
     def _show(self, done: int, rate: float) -> None:
-        pace = f"{rate:.3g} {self.unit}/s" if rate else ""
+        pace = f"{rate:,.0f} {self.unit}/s" if rate >= 100 else f"{rate:.3g} {self.unit}/s" if rate else ""
+        left = f"left {clock((self.total - done) / rate)}" if rate and self.marks[0][1] >= self.typical else ""
         if self.live:
-            self.progress.update(self.task, completed=done, rate=pace)
+            self.progress.update(self.task, completed=done, rate=pace, left=left)
             self.line.plain = self.news
         else:
-            left = f"left {(self.total - done) / rate:.0f} s" if rate else ""
             self._say("  ".join(filter(None, (f"{self.title}: {done}/{self.total}", pace, left, self.news))))
 
     def _say(self, text: str) -> None:
@@ -79,6 +80,18 @@ class Bar:
             self.console.print(text, markup=False, soft_wrap=True)
         except OSError:  # whoever read this has gone; training goes on
             self.console.quiet = True
+
+
+def clock(seconds: float) -> str:
+    """A time to wait, as people say it."""
+    minutes, rest = divmod(max(round(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def plural(count: int, noun: str) -> str:
+    """1 run, 2 runs."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def numbers(rows: list[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from sacd import engine, memory, runs
 from sacd.config import Config
 from sacd.console import say
 from sacd.envs import names
-from sacd.kernels import cpu
+from sacd.kernels import HAVE_TRITON, cpu
 from sacd.machine import processor
 
 
@@ -25,10 +25,10 @@ def examine() -> None:
         "sacd": f"{found['sacd']}, commit {runs.commit()}",
         "versions": ", ".join(f"{k} {v}" for k, v in found.items() if k != "sacd"),
         "processor": f"{processor()}, {engine.cores()} cores for this process, {torch.get_num_threads()} threads",
-        "memory": f"{memory.free_memory() / 1e9:.1f} GB free; an Atari run takes some 1.5 GB at 100k steps, 8 GB at 1M",
+        "memory": f"{memory.free_memory() / 1e9:.1f} GB free; an Atari run takes some 1.8 GB at 100k steps, 9 GB at 1M",
         "disk": f"{shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here; a run takes about 0.2 GB",
         "Atari": f"{games} of the paper's {len(names.PAPER_GAMES)} games are installed",
-        "device": f"cpu, {device_advice(gpus)}",
+        "device": device_advice(gpus),
         "matrix rate": ", ".join(f"{k} {v:.0f} GFLOP/s" for k, v in rates.items()),
         "precision": precision_advice(rates),
     }
@@ -38,10 +38,12 @@ def examine() -> None:
 
 
 def device_advice(gpus: list[str]) -> str:
-    """Why the CPU, and what else there is."""
+    """What `auto` takes, and why."""
     if not gpus:
-        return f"because torch {torch.__version__} finds no CUDA device"
-    return f"because no GPU has been measured yet; --device cuda would learn on {', '.join(gpus)}"
+        return f"cpu, because torch {torch.__version__} finds no CUDA device"
+    others = f"; also there: {', '.join(gpus[1:])}" if gpus[1:] else ""
+    triton = "" if HAVE_TRITON else "; Triton is not installed, so its products are the slower, ordinary ones"
+    return f"cuda:0, {gpus[0]}{others}{triton}"
 
 
 def precision_advice(rates: dict[str, float]) -> str:

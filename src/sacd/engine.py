@@ -17,6 +17,9 @@ from sacd.errors import ResourceError
 if TYPE_CHECKING:
     import torch
 
+# How often a thread that waits for the others looks before it leaves its core. By default two programs of two threads
+# on two cores spend ten times the time looking; like this, little more than their share (bench/NOTES.md).
+SPINS = "1000"
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # glibc's names for mallopt
 
 
@@ -33,6 +36,7 @@ def bound(threads: int) -> int:
     if "torch" not in sys.modules:
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = str(count)
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     return count
 
 

@@ -8,6 +8,9 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+# What to do about a run that diverged.
+AFTER = "Checkpoints before it, if there are any, are sound; a smaller --learning-rate, or --alpha-max, may help."
+
 
 class SacdError(Exception):
     """Something the user can put right. `lanes` are those of a fleet that it came from, where that is known."""

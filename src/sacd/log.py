@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import torch
 from torch import Tensor
 
-from sacd.errors import CheckpointError, DivergedError
+from sacd.errors import AFTER, CheckpointError, DivergedError
 from sacd.files import writing
 from sacd.types import Episode, Out
 
@@ -109,10 +109,7 @@ class RunLog:
             means["entropy_share"] = means["entropy"] / self.max_entropy if self.max_entropy else 1.0
         bad = [k for k, v in means.items() if not math.isfinite(v)]
         if bad:
-            raise DivergedError(
-                f"at step {step} {', '.join(bad)} is not finite: the run diverged. The last checkpoint is sound; "
-                "a smaller --learning-rate, or --alpha-max, may keep the next run from it."
-            )
+            raise DivergedError(f"at step {step} {', '.join(bad)} is not finite: the run diverged. {AFTER}")
         self.row, self.sums, self.count = row | means, {}, 0
         self._write("metrics", self.row)
         self._flush()

@@ -15,19 +15,46 @@ FIXED = 600 * 2**20  # torch, the emulator and the interpreter
 NETS = 5 * 4 + 3 * 8 + 3 * 4  # bytes a parameter of one net: five nets, three pairs of moments, gradients
 PASSING = 2 * (5 * 4 + 3 * 8) + 48  # likewise: a checkpoint's bytes while it is written, draws of the first weights
 PACKED = 5 * 2  # likewise on a GPU: copies in bfloat16
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+NAMES = (  # of a control group's limit, use, and what of it can be given back: version 2, version 1
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+UNLIMITED = 2**60
 ACTIVATIONS = 600_000  # bytes a transition of a batch of images
 
 
 def free_memory() -> int:
     """Bytes that may still be taken: of the machine or of the control group, whichever is less."""
-    free = psutil.virtual_memory().available
-    group = Path("/sys/fs/cgroup")
+    limits = [left for group in groups() if (left := left_in(group)) is not None]
+    return min([psutil.virtual_memory().available, *limits])
+
+
+def groups() -> list[Path]:
+    """Control groups of this process, of either version, from its own to the outermost."""
     try:
-        limit, used = ((group / f"memory.{k}").read_text().strip() for k in ("max", "current"))
-        cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
-    except (OSError, KeyError):
-        return free
-    return free if limit == "max" else min(free, int(limit) - int(used) + int(cached))
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    for _, kinds, path in (line.split(":", 2) for line in lines):
+        if kinds in ("", "memory"):  # version 2, version 1
+            root, inner = CGROUPS / kinds, (CGROUPS / kinds).joinpath(path.lstrip("/"))
+            found += [inner, *(p for p in inner.parents if p == root or root in p.parents)]
+    return found
+
+
+def left_in(group: Path) -> int | None:
+    """Bytes that a control group still allows; None if it sets no limit."""
+    for limit, used, cached in NAMES:
+        try:
+            most = (group / limit).read_text().strip()
+            taken = int((group / used).read_text())
+            facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        except (OSError, ValueError):
+            continue
+        return int(most) - taken + int(facts.get(cached, 0)) if most != "max" and int(most) < UNLIMITED else None
+    return None
 
 
 def needed(spec: Spec, config: Config, runs: int, parameters: int) -> int:
@@ -54,8 +81,10 @@ def check(spec: Spec, config: Config, runs: int, parameters: int, device: torch.
         fits = max(
             int((free - (want - runs * replay.bytes_for(spec, config.buffer_size, config.steps))) / runs / one), 0
         )
+        advice = f"lower --buffer-size {config.buffer_size} to {fits // 1000 * 1000} or less."
+        if fits < 1000:
+            advice = "even the smallest replay would not fit; take smaller networks or batches."
         raise ResourceError(
-            f"the run would need {want / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free: "
-            f"lower --buffer-size {config.buffer_size} to {fits // 1000 * 1000} or less."
+            f"the run would need {want / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free: {advice}"
         )
     return want

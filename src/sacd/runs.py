@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from sacd.config import Config, flag, from_dict, to_dict
 from sacd.errors import CheckpointError, LockedError, ResourceError, UsageError
-from sacd.files import replace_file, storage_error
+from sacd.files import replace_file, storage_error, writing
 
 OURS = ("run.", ".tmp-")  # what a process that died while it made the folder may leave
 NO_RUN = "is no run's folder: it has no readable config.json"
@@ -38,6 +39,10 @@ class RunFolder:
 
     def check(self, config: Config) -> None:
         """Refuse a folder that cannot hold this run. Changes nothing."""
+        with writing(self.path):
+            self._check(config)
+
+    def _check(self, config: Config) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise ResourceError(f"{self.path} is a file; name another folder with --run.")
         if (self.path / "config.json").exists():
@@ -56,7 +61,8 @@ class RunFolder:
             if not (self.path / "config.json").exists():
                 record = {"config": to_dict(config), "versions": versions(), "commit": commit()}
                 replace_file(self.path / "config.json", (json.dumps(record, indent=1) + "\n").encode())
-            for left in (*self.path.glob(".tmp-*"), *self.checkpoints.glob(".tmp-*")):  # by a process that died
+            places = (self.path, self.checkpoints, self.replay)
+            for left in (p for place in places for p in place.glob(".tmp-*")):  # by a process that died
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
         except OSError as error:
             raise storage_error(error, self.path) from error
@@ -71,10 +77,19 @@ class RunFolder:
                 f"{self.path} is in use by process {holder}; wait for it, or take another --run."
             ) from None
 
+    def require_new(self) -> None:
+        """Refuse to begin where a run has left rows but no checkpoint: beginning would cut them off."""
+        if any(path.exists() and path.stat().st_size for path in (self.metrics, self.episodes)) and self.model.exists():
+            raise CheckpointError(
+                f"{self.path} holds a trained run without its checkpoints: it cannot go on, and beginning anew would "
+                "overwrite it. Take another folder, or delete this one."
+            )
+
     def release(self) -> None:
         """Let another process have the folder."""
-        (self.path / "run.pid").unlink(missing_ok=True)
-        self._lock.release()
+        if self._lock.is_locked:
+            (self.path / "run.pid").unlink(missing_ok=True)
+            self._lock.release()
 
     def config(self) -> Config:
         """The configuration in the folder."""
@@ -103,7 +118,7 @@ def read_json(path: Path, complaint: str) -> dict[str, Any]:
     """A JSON object of a run, or a sentence."""
     try:
         found = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path.parent} {complaint}.") from error
     if not isinstance(found, dict):
         raise CheckpointError(f"{path.parent} {complaint}.")
@@ -113,13 +128,15 @@ def read_json(path: Path, complaint: str) -> dict[str, Any]:
 def same_run(there: Config, asked: Config, path: Path) -> None:
     """Refuse a folder whose configuration differs, naming the differences."""
     a, b = to_dict(there), to_dict(asked)
-    differences = [f"{flag(k)} {a[k]} there, {b[k]} asked" for k in a if a[k] != b[k] and k not in FREE]
+    shown = {k: [v if v != "" else "not set" for v in (a[k], b[k])] for k in a if a[k] != b[k] and k not in FREE}
+    differences = [f"{flag(k)} {there} there, {asked} asked" for k, (there, asked) in shown.items()]
     if differences:
         raise UsageError(
-            f"{path} holds another run ({'; '.join(differences)}). Take another --run, or the same values."
+            f"{path} holds another run ({'; '.join(differences)}). Take another folder, or the same values."
         )
 
 
+@cache
 def versions() -> dict[str, str]:
     """What the run's numbers may depend on."""
     names = ("sacd", "torch", "numpy", "gymnasium", "ale-py")
@@ -132,6 +149,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def commit() -> str:
     """The git commit of the source, `-dirty` with uncommitted changes; unknown where the source is not in git."""
     here = Path(__file__)

@@ -5,6 +5,7 @@ restore takes the newest checkpoint whose every byte is as written, and goes on 
 """
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from sacd import checkpoint, engine
 from sacd.agents.sac import State
 from sacd.clock import Clock
 from sacd.envs.pool import Pool
-from sacd.errors import CheckpointError, DivergedError, blaming
+from sacd.errors import AFTER, CheckpointError, DivergedError, blaming
 from sacd.files import read_file, sweep
 from sacd.log import RunLog
 from sacd.replay import Replay
@@ -45,11 +46,16 @@ class Saved:
             with ThreadPoolExecutor(min(len(runs), engine.cores())) as several:
                 list(several.map(self._save_run, runs))
 
-    def restore(self) -> list[str]:
-        """Go on from the newest checkpoints, or start from nothing; what there is to say about it."""
+    def restore(self, check: Callable[[str], None]) -> list[str]:
+        """Go on from the newest checkpoints, or start from nothing; what there is to say about it.
+
+        `check` is asked on the way whether to stop.
+        """
         found = self._common()
         notes = [text for _, _, text in found if text]
         if not all(facts for _, facts, _ in found):
+            for folder in self.folders:
+                folder.require_new()
             self.replay.start(self.pool.start())
             for log in self.logs:
                 log.open(None)
@@ -58,7 +64,7 @@ class Saved:
             self._lay_back(run, tensors, facts)
         self.state.restored(self.clock.updates)
         actions = [[tensors[f"actions.{e}"].numpy() for e in range(self.pool.each)] for tensors, _, _ in found]
-        lost = self.pool.load([facts["pool"] for _, facts, _ in found], actions)
+        lost = self.pool.load([facts["pool"] for _, facts, _ in found], actions, lambda: check("while resuming"))
         for lane in lost:
             self.replay.cut(lane, self.pool.frame[lane])
         if lost:
@@ -75,7 +81,7 @@ class Saved:
         if bad:
             with blaming(self.pool.of(run)):
                 raise DivergedError(
-                    f"{bad[0]} is not finite at step {step}: the run diverged. The checkpoint before is kept."
+                    f"at step {step} the networks' numbers are not finite ({bad[0]}): the run diverged. {AFTER}"
                 )
         recorded = {f"actions.{e}": torch.from_numpy(a) for e, a in enumerate(self.pool.recorded(run))}
         facts = {

@@ -20,11 +20,12 @@ import torch
 
 from sacd import engine, memory, nets, report
 from sacd.commands import keep_traceback, score
-from sacd.config import Config
-from sacd.console import Bar, complain, numbers, say
+from sacd.config import Config, check_entropy
+from sacd.console import Bar, complain, numbers, plural, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
-from sacd.errors import Interrupted
+from sacd.errors import Interrupted, ResourceError, UsageError
+from sacd.files import writing
 from sacd.runs import RunFolder
 from sacd.signals import Stop
 from sacd.train import Training
@@ -53,21 +54,36 @@ class Job:
 
 def sweep(configs: list[Config], preset: str, out: Path) -> int:
     """Train, evaluate and report every configuration; how many failed. Finished runs stay as they are."""
+    check_out(out)
     every = [Job(c, RunFolder(out / f"{names.short(c.env)}_{preset}_s{c.seed}")) for c in configs]
     for job in every:
         job.folder.check(job.config)
+    for config in {c.env: c for c in configs}.values():  # a game that cannot be played stops the sweep before it begins
+        spec = _spec(config)
+        check_entropy(config, spec.actions)
+        nets.build(spec, config)
     jobs = [job for job in every if not job.folder.finished()]
     if len(jobs) < len(every):
         say(f"{len(every) - len(jobs)} of {len(every)} runs are finished already.")
+    say(f"{plural(len({c.env for c in configs}), 'game')}, {plural(len(every), 'run')}, preset {preset} -> {out}")
     failed = 0
     with Stop() as stop:
-        for fleet in fleets(jobs, engine.device(configs[0].device)):
-            failed += Fleet(fleet, stop).go()
+        planned = fleets(jobs, engine.device(configs[0].device))
+        for number, fleet in enumerate(planned, 1):
+            failed += Fleet(fleet, stop, f"{number} of {len(planned)}: " if len(planned) > 1 else "").go()
     begun = [job.folder for job in every if (job.folder.path / "config.json").exists()]
-    say(report.table(begun))
-    report.curve(begun, out / "curve.png")
-    say(f"\nruns    {out.resolve()}\ncurve   {(out / 'curve.png').resolve()}")
+    report.write_all(begun, out)
     return failed
+
+
+def check_out(out: Path) -> None:
+    """Refuse a place that cannot hold runs."""
+    if out.exists() and not out.is_dir():
+        raise ResourceError(f"{out} is a file; name a folder with --out.")
+    if (out / "config.json").exists():
+        raise UsageError(f"{out} is itself a run's folder; name another with --out.")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
 
 
 def fleets(jobs: list[Job], device: torch.device) -> list[list[list[Job]]]:
@@ -111,11 +127,13 @@ def _spec(config: Config) -> Spec:
 class Fleet:
     """Parts trained side by side under one progress bar."""
 
-    def __init__(self, parts: list[list[Job]], stop: Stop):
+    def __init__(self, parts: list[list[Job]], stop: Stop, which: str = ""):
         self.parts, self.stop, self.lock = parts, stop, threading.Lock()
         jobs = [job for part in parts for job in part]
-        games = len({job.config.env for job in jobs})
-        self.bar = Bar(f"{games} game{'s' * (games > 1)}, {len(jobs)} runs", sum(job.config.steps for job in jobs))
+        games, first = len({job.config.env for job in jobs}), jobs[0].config
+        title = f"{which}{plural(games, 'game')}, {plural(len(jobs), 'run')}"
+        steps = sum(job.config.steps for job in jobs)
+        self.bar = Bar(title, steps, typical=first.learning_starts * steps // first.steps)
         self.turns = engine.Turns()
         self.done = [0] * len(parts)
         self.failed = 0
@@ -145,6 +163,7 @@ class Fleet:
         training = None
         try:
             for job in jobs:
+                self.stop.check("before it began")
                 job.folder.claim(job.config)
                 held.append(job)
             configs, folders = [job.config for job in jobs], [job.folder for job in jobs]

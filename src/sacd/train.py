@@ -42,10 +42,17 @@ class Training:
     def __init__(
         self, configs: list[Config], folders: list[RunFolder], watcher: Watcher, turns: AbstractContextManager = ALONE
     ):
-        config = configs[0]
-        self.config, self.folders, self.watcher, self.turns = config, folders, watcher, turns
-        self.device = engine.device(config.device)
-        self.pool = Pool(configs, config.n_envs)
+        self.config, self.folders, self.watcher, self.turns = configs[0], folders, watcher, turns
+        self.device = engine.device(self.config.device)
+        self.pool = Pool(configs, self.config.n_envs)
+        try:
+            self._prepare(configs)
+        except BaseException:
+            self.pool.close()
+            raise
+
+    def _prepare(self, configs: list[Config]) -> None:
+        config, folders = self.config, self.folders
         spec, actions = self.pool.spec, self.pool.actions_of
         engine.pin(config.threads, spec.image)
         for count in actions:
@@ -70,7 +77,7 @@ class Training:
     def run(self, stop: Stop) -> None:
         """Train to the end, from the newest checkpoint if there is one."""
         clock, config = self.clock, self.config
-        for text in self.saved.restore():
+        for text in self.saved.restore(stop.check):
             self.watcher.note(text)
         self.watcher.tick(clock.step)
         for log in self.logs:

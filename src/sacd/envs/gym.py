@@ -6,8 +6,11 @@ step, because checkers that look once miss what kills long runs.
 """
 
 import contextlib
+import math
 import signal
+import traceback
 from functools import partial
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -96,7 +99,9 @@ class GymLanes:
             self.env.closed = True
             raise EnvError(f"a worker of {self.env_id} was killed, perhaps for want of memory.") from error
         except Exception as error:
-            raise EnvError(f"{self.env_id} raised {type(error).__name__}: {error}") from error
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}, line {where.lineno}"
+            raise EnvError(f"{self.env_id} raised {type(error).__name__}: {error} ({place})") from error
 
 
 def spec_of(config: Config, obs: gym.Space, action: gym.Space) -> Spec:
@@ -111,7 +116,13 @@ def spec_of(config: Config, obs: gym.Space, action: gym.Space) -> Spec:
             f"{config.env} has the observation space {obs}; discrete SAC needs a Box. Register the environment in a "
             "wrapper that makes one (gymnasium's FlattenObservation), and train that: sacd train module:Id-v0."
         )
+    if not math.prod(obs.shape):
+        raise EnvError(f"{config.env} has observations of shape {obs.shape}: there is nothing to see.")
     image = obs.dtype == np.uint8 and len(obs.shape) in (2, 3)
+    if image and len(obs.shape) == 3 and obs.shape[0] <= 4 < min(obs.shape[1:]):
+        raise EnvError(
+            f"{config.env} has images of shape {obs.shape}, colours first; a wrapper must move them last: (H, W, C)."
+        )
     if not image and len(obs.shape) != 1:
         raise EnvError(
             f"{config.env} has observations of shape {obs.shape} and type {obs.dtype}; "

@@ -6,6 +6,7 @@ never after an extra one, so that an interruption changes nothing.
 """
 
 import hashlib
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -124,15 +125,17 @@ class Pool:
         """A run's actions since each lane's last seeded reset."""
         return [np.array(self.actions[i], np.int16) for i in self.of(run)]
 
-    def load(self, saved: list[dict[str, Any]], recorded: list[list[NDArray]]) -> list[int]:
+    def load(
+        self, saved: list[dict[str, Any]], recorded: list[list[NDArray]], check: Callable[[], None] = lambda: None
+    ) -> list[int]:
         """Bring all lanes back where they were saved. The lanes that cannot be (their environment is not
-        deterministic) are given back, at the start of a new episode."""
+        deterministic) are given back, at the start of a new episode. `check` is called at every step on the way."""
         for r, data in enumerate(saved):
             mine = slice(r * self.each, (r + 1) * self.each)
             for k in ("resets", "due", "score", "length"):
                 getattr(self, k)[mine] = data[k]
         self.actions = [actions.tolist() for run in recorded for actions in run]
-        self._replay()
+        self._replay(check)
         wanted = [h for data in saved for h in data["frame"]]
         lost = [i for i in range(self.count) if self._hash(i) != wanted[i]]
         for i in lost:
@@ -142,12 +145,13 @@ class Pool:
             self.frame = self.lanes.reset({i: self._seed(i, self.resets[i]) for i in lost})
         return lost
 
-    def _replay(self) -> None:
+    def _replay(self, check: Callable[[], None]) -> None:
         """Seeded reset, then the recorded actions. Shorter records start later, so that all lanes end together."""
         longest = max(map(len, self.actions))
         seeds = {i: self._seed(i, self.resets[i]) for i in range(self.count)}
         self.frame = self.lanes.reset(dict(seeds), first=True)
         for tick in range(longest + 1):
+            check()
             begins = {i: seeds[i] for i, log in enumerate(self.actions) if longest - len(log) == tick}
             if begins and tick:
                 self.frame = self.lanes.reset(dict(begins))

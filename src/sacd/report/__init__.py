@@ -6,6 +6,6 @@ a curve with their range.
 
 from sacd.report.figure import curve
 from sacd.report.table import table
-from sacd.report.write import write
+from sacd.report.write import write, write_all
 
-__all__ = ["curve", "table", "write"]
+__all__ = ["curve", "table", "write", "write_all"]

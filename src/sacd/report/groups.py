@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sacd.config import FIELDS, PRESETS, Config
+from sacd.errors import UsageError
 from sacd.report.read import Run
 from sacd.runs import FREE
 
@@ -32,6 +33,7 @@ class Group:
 def grouped(runs: list[Run]) -> list[Group]:
     """Groups by game, and within a game by the values in which they differ."""
     games: dict[str, dict[tuple, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    require_different(runs)
     for run in runs:
         games[run.game][_values(run.config, COMPARED)].append(run)
     found = []
@@ -40,6 +42,19 @@ def grouped(runs: list[Run]) -> list[Group]:
         for mine in sorted(members.values(), key=lambda mine: _order(mine[0].config, fields)):
             found.append(Group(game, describe(mine[0].config, fields), sorted(mine, key=lambda r: r.config.seed)))
     return found
+
+
+def require_different(runs: list[Run]) -> None:
+    """Refuse copies: one run twice is not two seeds."""
+    seen: dict[tuple, Run] = {}
+    for run in runs:
+        key = (run.game, run.config.seed, _values(run.config, COMPARED))
+        if key in seen:
+            raise UsageError(
+                f"{seen[key].path} and {run.path} are the same run: {run.game}, seed {run.config.seed}, and equal in "
+                "all else. Name one of them."
+            )
+        seen[key] = run
 
 
 def describe(config: Config, fields: list[str]) -> str:

@@ -16,7 +16,7 @@ from sacd.runs import RunFolder, read_json
 
 EPISODE = ("step", "score", "length")
 UPDATE = ("alpha", "entropy", "entropy_share")  # of a metrics row; before the first update it has none of them
-DAMAGED = "has a damaged evaluation.json"
+DAMAGED = "has a damaged evaluation.json (delete it, and 'sacd train' plays the final games again)"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ def _row(group: Group) -> tuple[str, ...]:
         cells.append(mean_sd([f["mean"] for f in found], found[0]["std"] if len(found) == 1 else None))
     # Runs under way are told only where there is no finished one: they are not at the same step.
     last = [float(r.episodes["score"][-100:].mean()) for r in done or group.runs if len(r.episodes["score"])]
-    return (group.game, group.name, str(group.config.steps), seeds, *cells, mean_sd(last))
+    reached = min(run.reached for run in done or group.runs)
+    steps = f"{group.config.steps}" if reached >= group.config.steps else f"{reached} of {group.config.steps}"
+    return (group.game, group.name, steps, seeds, *cells, mean_sd(last))
 
 
 def mean_sd(values: list[float], inner: float | None = None) -> str:
