@@ -273,6 +273,7 @@ def test_a_name_that_is_too_long(tmp_path, capsys):
     ("seconds", "text"), [(0.4, "0 s"), (59.7, "1 min 00 s"), (61, "1 min 01 s"), (48257, "13 h 24 min")]
 )
 def test_times_to_wait(seconds, text):
+    """As people say them."""
     assert clock(seconds) == text
 
 

@@ -92,7 +92,7 @@ def test_a_loaded_run_is_played_with_its_threads(tmp_path, monkeypatch):
 
 
 def first_import(call: str) -> list[str | None]:
-    """The variables that bound the libraries' threads, as they are in a new process when the first of them is loaded."""
+    """What bounds the libraries' threads in a new process, as it is when the first of them is loaded."""
     code = f"""
 import os, sys
 class Watch:
