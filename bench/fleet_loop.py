@@ -37,7 +37,7 @@ from sacd.envs.pool import Pool
 from sacd.machine import processor
 from sacd.runs import RunFolder
 from sacd.signals import Stop
-from sacd.train import Training
+from sacd.train import ALONE, Training
 
 WARM = 100  # random steps before learning
 SETTLED = WARM + 120  # steps after which the clock runs: graphs are recorded by then
@@ -127,7 +127,7 @@ def instrument(training: Training, spent: dict[str, float]) -> None:
         timed(owner, name, label, spent)
 
 
-def fleet(part: list[config.Config], watch: Watch, place: Path, turns: engine.Turns) -> None:
+def fleet(part: list[config.Config], watch: Watch, place: Path, turns: contextlib.AbstractContextManager) -> None:
     """Train a part until its watch has seen enough."""
     folders = [RunFolder(place / f"{names.short(c.env)}_{c.seed}") for c in part]
     for folder, each in zip(folders, part, strict=True):
@@ -152,7 +152,7 @@ def rate(watches: list[Watch], sizes: list[int]) -> float:
 
 def train(parts: list[list[config.Config]], best: float) -> None:
     """A fleet in these parts."""
-    watches, turns = [Watch() for _ in parts], engine.Turns()
+    watches, turns = [Watch() for _ in parts], engine.Turns() if len(parts) > 1 else ALONE
     gc.collect()  # the fleet before
     torch.cuda.empty_cache()
     with tempfile.TemporaryDirectory() as place:

@@ -112,12 +112,22 @@ def test_a_killed_process_is_told(monkeypatch):
     """The emulators' process dies: a sentence, for the lanes it served; the others are closed without a wait."""
     lanes = three_games(monkeypatch, 3)
     os.kill(lanes.processes[1].it.pid, signal.SIGKILL)
+    lanes.processes[1].it.wait()  # so that what it is told cannot reach it
     lanes.send(np.zeros(6, np.int64), {})
     with pytest.raises(EnvError, match="was killed") as caught:
         lanes.recv()
     assert list(caught.value.lanes) == [2, 3]
     lanes.close()
     assert [p.it.returncode for p in lanes.processes] == [0, -signal.SIGKILL, 0]
+
+
+def test_processes_may_be_left_in_the_middle_of_a_step(monkeypatch, capfd):
+    """Something else failed between a step's begin and its end: they go, and say nothing."""
+    lanes = three_games(monkeypatch, 2)
+    lanes.send(np.zeros(6, np.int64), {})
+    lanes.close()
+    assert [p.it.returncode for p in lanes.processes] == [0, 0]
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_an_error_in_a_process_is_raised_here(monkeypatch):

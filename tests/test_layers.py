@@ -27,7 +27,7 @@ LEAVES = {  # module: the modules of this package it may import
     "presets": (), "config": ("errors", "schedules", "presets"),
     "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",),
     "replay": ("types", "kernels.frames"),
-    "console": (), "engine": ("errors", "graph"),
+    "console": (), "engine": ("errors", "graph", "machine"),
 }  # fmt: skip
 CALLED = ("eval", "exec", "compile", "__import__", "torch.load", "torch.save", "np.load", "os.system", "os.popen")
 NEVER = {"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "yaml", "runpy", "code"}

@@ -114,3 +114,13 @@ def test_a_record_that_is_none(tmp_path, text, capsys):
     for command in ("evaluate", "report"):
         assert main([command, str(tmp_path)]) == 4
         assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_an_account_of_an_error_does_not_make_a_folder_unusable(tmp_path):
+    """A run that failed before its configuration was written may begin again."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "error.log").write_text("disk full")
+    folder = RunFolder(tmp_path / "run")
+    folder.check(config.make("CartPole-v1", "classic"))
+    folder.claim(config.make("CartPole-v1", "classic"))
+    folder.release()

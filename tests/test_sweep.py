@@ -1,6 +1,7 @@
 """Games x seeds in one program: the folders that single runs would leave, whatever fails or stops on the way."""
 
 import json
+import weakref
 from pathlib import Path
 
 import gymnasium as gym
@@ -177,3 +178,42 @@ def test_a_game_that_cannot_be_played_stops_the_sweep_before_it_begins(tmp_path,
     swept(tmp_path / "out", "CartPole-v1,Pendulum-v1", "1", code=3)
     assert "Continuous actions" in capsys.readouterr().err
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_damaged_run_does_not_take_the_others(tmp_path, monkeypatch, capsys):
+    """One seed's checkpoints are all damaged: that run is reported, the other goes on to its end."""
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, 250)
+        with pytest.raises(Crash):
+            swept(tmp_path / "out", "CartPole-v1", "2")
+    for checkpoint in RunFolder(tmp_path / "out" / "CartPole-v1_classic_s0").saved_steps():
+        (checkpoint / "manifest.json").write_text("{}")
+    swept(tmp_path / "out", "CartPole-v1", "2", code=1)
+    said = capsys.readouterr().err
+    assert "CartPole-v1_classic_s0 failed" in said and "CartPole-v1_classic_s1 failed" not in said
+    alone = single(tmp_path / "alone", "CartPole-v1", 1)
+    same_results(results(tmp_path / "out" / alone.name), results(alone))
+
+
+def test_a_failed_fleet_is_not_kept(tmp_path, monkeypatch):
+    """When the others begin again, the replay of the fleet that failed is gone: a GPU holds it only once."""
+    alive: list[int] = []
+    turn, prepare = Training._turn, Training._prepare
+    tapes: list[weakref.ref] = []
+
+    def watched(self, configs):
+        alive.append(sum(tape() is not None for tape in tapes))
+        prepare(self, configs)
+        tapes.append(weakref.ref(self.replay))
+
+    def fails(self):
+        turn(self)
+        if len(self.folders) > 1 and self.clock.step == 50:
+            error = EnvError("of the test")
+            error.lanes = [0]
+            raise error
+
+    monkeypatch.setattr(Training, "_prepare", watched)
+    monkeypatch.setattr(Training, "_turn", fails)
+    swept(tmp_path / "out", "CartPole-v1", "2", code=1)
+    assert alive == [0, 0]

@@ -120,7 +120,7 @@ class BatchedNet:
                 rows = torch.arange(math.prod(obs.shape[:3]), device=obs.device).view(obs.shape[:3])
                 obs = Stacks(obs.flatten(0, 2), rows)
             return frames.blocks(obs.tape, obs.rows, first.stride, self.crop, first.dtype)
-        obs = obs.gather() if isinstance(obs, Stacks) else obs
+        assert not isinstance(obs, Stacks), "vectors are gathered by the tape"
         return obs.flatten(2).to(first.dtype)
 
     def __call__(self, weights: BatchedWeights, x: Tensor) -> Tensor:

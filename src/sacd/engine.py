@@ -5,6 +5,7 @@ two threads on two cores run ten times slower than of one.
 """
 
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sacd import machine
 from sacd.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # glibc's names for mallopt
 
 def cores() -> int:
     """Cores this process may use; OMP_NUM_THREADS bounds them, as everywhere."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = machine.cores()
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(allowed, int(asked)) if asked.isdigit() and int(asked) > 0 else allowed
 
@@ -76,6 +78,18 @@ def hasten(agent: Any, device: "torch.device") -> Callable[..., Any]:
 
     agent.step = Recorded(agent.gradient_step)
     return Recorded(agent.act, urgent=True)
+
+
+def free_memory(device: "torch.device") -> None:
+    """Give back what a fleet that is over has held, so that the next one finds it: recorded steps are cycles."""
+    gc.collect()
+    if device.type == "cuda":
+        import torch  # noqa: PLC0415
+
+        from sacd.graph import RECORDING  # noqa: PLC0415
+
+        with RECORDING:  # nothing may be freed while another part records
+            torch.cuda.empty_cache()
 
 
 class Turns:

@@ -6,6 +6,7 @@ uniform ones; `sampled` draws from the policy. Runs of one fleet are played toge
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 import numpy as np
 import torch
@@ -40,41 +41,43 @@ def play(
     seeds = [c.seed for c in configs for _ in range(each)]  # of a lane's run
     played = {"life_loss": "ignore", "noop_max": config.eval_noop_max, "async_envs": False}
     lanes, _ = lanes_of([changed(c, **played) for c in configs], each)
-    device = state.log_alpha.device
-    tape = Replay(lanes.spec, len(runs), each, slots=2 * lanes.spec.stack + 2, device=device)  # for its stacks only
-    mine = subset(agent, state, runs)
+    with closing(lanes):
+        device = state.log_alpha.device
+        tape = Replay(lanes.spec, len(runs), each, slots=2 * lanes.spec.stack + 2, device=device)  # for its stacks only
+        mine = subset(agent, state, runs)
 
-    def seed(lane: int, episode: int) -> int:
-        return rng.derived_seed(seeds[lane], f"evaluate/{policy}", episode)
+        def seed(lane: int, episode: int) -> int:
+            return rng.derived_seed(seeds[lane], f"evaluate/{policy}", episode)
 
-    def noise(lane: int, episode: int) -> rng.Stream:
-        return rng.Stream(torch.tensor([seeds[lane]]), f"evaluate/{policy}/{episode}", 2)
+        def noise(lane: int, episode: int) -> rng.Stream:
+            return rng.Stream(torch.tensor([seeds[lane]]), f"evaluate/{policy}/{episode}", 2)
 
-    playing = [i % each for i in range(count)]  # each lane's episode
-    streams = [noise(i, e) for i, e in enumerate(playing)]
-    length, score, found = np.zeros(count, np.int64), np.zeros(count), np.full((len(runs), episodes), np.nan)
-    tape.start(lanes.reset({i: seed(i, e) for i, e in enumerate(playing)}, first=True))
-    while np.isnan(found).any():
-        tell(int((~np.isnan(found)).sum()))
-        if stop is not None:
-            stop.check("in the evaluation")
-        u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)]).view(len(runs), each, 2)
-        action = choose(agent, mine, tape.observe(), u.to(device), policy, config.eval_epsilon).cpu().numpy().ravel()
-        lanes.send(action, {i: seed(i, playing[i] + each) for i in range(count)})
-        step = lanes.recv()
-        tape.add(action, step)
-        score += step.reward
-        length += 1
-        endless = (length >= config.time_limit) & ~step.ended
-        for i in np.flatnonzero(endless).tolist():
-            tape.cut(i, lanes.reset({i: seed(i, playing[i] + each)})[i])
-        for i in np.flatnonzero(step.ended | endless).tolist():
-            if playing[i] < episodes:
-                found[i // each, playing[i]] = score[i]
-            playing[i] += each
-            streams[i], length[i], score[i] = noise(i, playing[i]), 0, 0.0
-    tell(found.size)
-    lanes.close()
+        playing = [i % each for i in range(count)]  # each lane's episode
+        streams = [noise(i, e) for i, e in enumerate(playing)]
+        length, score, found = np.zeros(count, np.int64), np.zeros(count), np.full((len(runs), episodes), np.nan)
+        tape.start(lanes.reset({i: seed(i, e) for i, e in enumerate(playing)}, first=True))
+        while np.isnan(found).any():
+            tell(int((~np.isnan(found)).sum()))
+            if stop is not None:
+                stop.check("in the evaluation")
+            u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)]).view(len(runs), each, 2)
+            action = (
+                choose(agent, mine, tape.observe(), u.to(device), policy, config.eval_epsilon).cpu().numpy().ravel()
+            )
+            lanes.send(action, {i: seed(i, playing[i] + each) for i in range(count)})
+            step = lanes.recv()
+            tape.add(action, step)
+            score += step.reward
+            length += 1
+            endless = (length >= config.time_limit) & ~step.ended
+            for i in np.flatnonzero(endless).tolist():
+                tape.cut(i, lanes.reset({i: seed(i, playing[i] + each)})[i])
+            for i in np.flatnonzero(step.ended | endless).tolist():
+                if playing[i] < episodes:
+                    found[i // each, playing[i]] = score[i]
+                playing[i] += each
+                streams[i], length[i], score[i] = noise(i, playing[i]), 0, 0.0
+        tell(found.size)
     return found.tolist()
 
 

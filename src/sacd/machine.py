@@ -1,8 +1,14 @@
 """What this machine is, from the standard library alone."""
 
+import os
 import platform
 from functools import cache
 from pathlib import Path
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -3,7 +3,7 @@
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # The paper's text: Algorithm 1, equations 10-12 and the appendix table are the defaults above.
+    # The paper's text: Algorithm 1, equations 10-12 and the appendix table are the defaults of config.py.
     "paper": {},
     # The author's code to the letter, where it differs from the paper's text (docs/protocol.md).
     "author": {

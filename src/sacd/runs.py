@@ -22,7 +22,7 @@ from sacd.config import Config, flag, from_dict, to_dict
 from sacd.errors import CheckpointError, LockedError, ResourceError, UsageError
 from sacd.files import replace_file, storage_error, writing
 
-OURS = ("run.", ".tmp-")  # what a process that died while it made the folder may leave
+OURS = ("run.", ".tmp-", "error.log")  # what a process that died while it made the folder may leave
 NO_RUN = "is no run's folder: it has no readable config.json"
 FREE = {"device", "threads"}  # fields that a resumed run may change: how it is computed, not what
 
@@ -38,7 +38,7 @@ class RunFolder:
         self._lock = FileLock(path / "run.lock")
 
     def check(self, config: Config) -> None:
-        """Refuse a folder that cannot hold this run. Changes nothing."""
+        """Refuse a folder that cannot hold this run. Changes nothing of one that is there."""
         with writing(self.path):
             self._check(config)
 
@@ -78,7 +78,7 @@ class RunFolder:
             ) from None
 
     def require_new(self) -> None:
-        """Refuse to begin where a run has left rows but no checkpoint: beginning would cut them off."""
+        """Refuse to begin where a trained run has lost its checkpoints: beginning would overwrite it."""
         if any(path.exists() and path.stat().st_size for path in (self.metrics, self.episodes)) and self.model.exists():
             raise CheckpointError(
                 f"{self.path} holds a trained run without its checkpoints: it cannot go on, and beginning anew would "

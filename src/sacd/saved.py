@@ -39,7 +39,9 @@ class Saved:
 
     def save(self) -> None:
         """Every run's checkpoint of this step."""
-        runs = range(len(self.folders))
+        runs, device = range(len(self.folders)), self.state.log_alpha.device
+        if device.type == "cuda":  # other threads have other streams
+            torch.cuda.current_stream(device).synchronize()
         if len(runs) == 1:
             self._save_run(0)
         else:  # hashing, compressing and writing leave Python to the others
@@ -54,14 +56,16 @@ class Saved:
         found = self._common()
         notes = [text for _, _, text in found if text]
         if not all(facts for _, facts, _ in found):
-            for folder in self.folders:
-                folder.require_new()
+            for run, folder in enumerate(self.folders):
+                with blaming(self.pool.of(run)):
+                    folder.require_new()
             self.replay.start(self.pool.start())
             for log in self.logs:
                 log.open(None)
             return notes
         for run, (tensors, facts, _) in enumerate(found):
-            self._lay_back(run, tensors, facts)
+            with blaming(self.pool.of(run)):
+                self._lay_back(run, tensors, facts)
         self.state.restored(self.clock.updates)
         actions = [[tensors[f"actions.{e}"].numpy() for e in range(self.pool.each)] for tensors, _, _ in found]
         lost = self.pool.load([facts["pool"] for _, facts, _ in found], actions, lambda: check("while resuming"))
@@ -132,9 +136,10 @@ class Saved:
             else:
                 return tensors, facts, " ".join([*wrong, "The checkpoint before it is taken."]) if wrong else ""
         if wrong:
-            raise CheckpointError(
-                f"no sound checkpoint is left: {' '.join(wrong)} Nothing was changed; take another --run."
-            )
+            with blaming(self.pool.of(run)):
+                raise CheckpointError(
+                    f"no sound checkpoint is left: {' '.join(wrong)} Nothing was changed; take another folder."
+                )
         return {}, {}, ""
 
     def _lay_back(self, run: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

@@ -24,11 +24,11 @@ from sacd.config import Config, check_entropy
 from sacd.console import Bar, complain, numbers, plural, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
-from sacd.errors import Interrupted, ResourceError, UsageError
+from sacd.errors import Interrupted, ResourceError, UsageError, blaming
 from sacd.files import writing
 from sacd.runs import RunFolder
 from sacd.signals import Stop
-from sacd.train import Training
+from sacd.train import ALONE, Training
 from sacd.types import Spec
 
 RESERVE = 4 * 2**30  # bytes of a GPU left for its own context, libraries and kernels
@@ -134,7 +134,7 @@ class Fleet:
         title = f"{which}{plural(games, 'game')}, {plural(len(jobs), 'run')}"
         steps = sum(job.config.steps for job in jobs)
         self.bar = Bar(title, steps, typical=first.learning_starts * steps // first.steps)
-        self.turns = engine.Turns()
+        self.turns = engine.Turns() if len(parts) > 1 else ALONE
         self.done = [0] * len(parts)
         self.failed = 0
 
@@ -151,20 +151,23 @@ class Fleet:
         device = engine.device(jobs[0].config.device)
         while jobs:
             with engine.own_stream(device):
-                lost, error = self._try(index, jobs)
+                lost, reason = self._try(index, jobs)
+            engine.free_memory(device)
             for job in lost:
                 self.failed += 1
-                complain(f"{job.name} failed: {error}")
+                complain(f"{job.name} failed: {reason}")
             jobs = [job for job in jobs if job not in lost] if lost else []
 
-    def _try(self, index: int, jobs: list[Job]) -> tuple[list[Job], Exception | None]:
+    def _try(self, index: int, jobs: list[Job]) -> tuple[list[Job], str]:
         """One go at a part's training and evaluation; the runs that failed, and why."""
         held: list[Job] = []
         training = None
         try:
-            for job in jobs:
+            for number, job in enumerate(jobs):
                 self.stop.check("before it began")
-                job.folder.claim(job.config)
+                each = job.config.n_envs
+                with blaming(range(number * each, (number + 1) * each)):
+                    job.folder.claim(job.config)
                 held.append(job)
             configs, folders = [job.config for job in jobs], [job.folder for job in jobs]
             training = Training(configs, folders, Part(self, index, jobs), self.turns)
@@ -176,14 +179,15 @@ class Fleet:
             runs = {lane // jobs[0].config.n_envs for lane in getattr(error, "lanes", ())}
             lost = [jobs[r] for r in sorted(runs)] or jobs
             for job in lost:
-                keep_traceback(job.folder)
-            return lost, error
+                if job in held:  # else the folder is another's
+                    keep_traceback(job.folder)
+            return lost, str(error)  # the error itself holds on to all that the fleet had
         finally:
             if training is not None:
                 training.close()
             for job in held:
                 job.folder.release()
-        return [], None
+        return [], ""
 
     def _evaluate(self, training: Training, jobs: list[Job]) -> None:
         """Final games, game by game."""

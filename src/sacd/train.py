@@ -23,6 +23,7 @@ from sacd.replay import Replay, slots_for
 from sacd.runs import RunFolder
 from sacd.saved import Saved
 from sacd.signals import Stop
+from sacd.types import Batch
 
 ALONE: AbstractContextManager = nullcontext()
 MODEL = ("actor.", "critics.", "log_alpha")  # what of the state is the trained model
@@ -128,16 +129,21 @@ class Training:
     def _learn(self) -> None:
         """The gradient steps of this turn, and the targets' move."""
         if due := self.clock.updates_due():
+            batch = self._batch()  # the host looks the first one up while another part of the fleet may learn
             with self.turns:
-                self._update(due)
+                self._update(due, batch)
         if self.clock.targets_due():
             self.agent.move_targets(self.state)
 
-    def _update(self, due: int) -> None:
-        """Gradient steps on the transitions before this turn's."""
+    def _batch(self) -> Batch:
+        """The next update's transitions, of those before this turn's."""
+        return self.replay.sample(self.picking.at(self.clock.updates), self.config.clip_reward).to(self.device)
+
+    def _update(self, due: int, batch: Batch) -> None:
+        """Gradient steps, the first of them on this batch."""
         clock = self.clock
-        for _ in range(due):
-            batch = self.replay.sample(self.picking.at(clock.updates), self.config.clip_reward).to(self.device)
+        for number in range(due):
+            batch = self._batch() if number else batch
             guess = self.guessing.at(clock.updates) if self.config.target_value == "sampled" else None
             out = self.agent.update(self.state, batch, guess, clock.fraction)
             clock.updates += 1

@@ -6,6 +6,7 @@ frames are one array; a line on its standard output says that it is there. A pro
 outlives the one that trains. Nothing random is drawn here: the bits are those of the same lanes in one process.
 """
 
+import contextlib
 import json
 import mmap
 import os
@@ -23,8 +24,9 @@ from numpy.typing import NDArray
 from sacd import config, errors
 from sacd.config import Config
 from sacd.envs.atari import AtariLanes
-from sacd.envs.together import Together, widest
+from sacd.envs.together import Together, split, widest
 from sacd.errors import EnvError, SacdError, blaming
+from sacd.machine import cores
 from sacd.types import Spec, Step
 
 CORES_EACH = 4
@@ -34,7 +36,7 @@ Games = Sequence[tuple[Config, int]]  # each with its number of lanes
 def processes(games: Games) -> int:
     """How many are worth their while; 0: serve the games in this process."""
     apart = len(games) > 1 and hasattr(os, "memfd_create")
-    return min(len(games), (os.cpu_count() or 1) // CORES_EACH) if apart else 0
+    return min(len(games), cores() // CORES_EACH) if apart else 0
 
 
 class Shared:
@@ -87,10 +89,15 @@ class Process:
                 raise error
         return found
 
-    def close(self) -> None:
+    def dismiss(self) -> None:
+        """End its input, and so itself."""
         assert self.it.stdin is not None and self.it.stdout is not None
         for pipe in (self.it.stdin, self.it.stdout):
-            pipe.close()
+            with contextlib.suppress(OSError):  # what it was told last may not have reached it
+                pipe.close()
+
+    def wait(self) -> None:
+        """Until it is gone."""
         try:
             self.it.wait(5)
         except subprocess.TimeoutExpired:
@@ -106,8 +113,9 @@ class Apart:
         shares = [games[a:b] for a, b in pairwise(ends.tolist())]
         self.starts = [0, *np.cumsum([sum(lanes for _, lanes in share) for share in shares]).tolist()]
         handle = os.memfd_create("sacd")
-        self.processes = [Process(share, handle, len(games)) for share in shares]
+        self.processes: list[Process] = []
         try:
+            self.processes += (Process(share, handle, len(games)) for share in shares)
             specs = [Spec(**(given | {"frame": tuple(given["frame"])})) for p in self.processes for given in p.answer()]
             self.spec, self.actions_of_game = widest(specs), [spec.actions for spec in specs]
             self.shared = Shared(handle, self.starts[-1], self.spec.frame).arrays
@@ -121,7 +129,7 @@ class Apart:
 
     def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
         """Start the lanes in `seeds` anew; the frames of all lanes."""
-        told = [(p, mine) for p, mine in enumerate(self._split(seeds)) if mine or first]
+        told = [(p, mine) for p, mine in enumerate(split(seeds, self.starts)) if mine or first]
         for p, mine in told:
             self.processes[p].tell({"reset": list(mine.items()), "all": first})
         for p, _ in told:
@@ -131,7 +139,7 @@ class Apart:
     def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
         """Begin a step everywhere."""
         self.shared["actions"][:] = actions
-        shares = self._split(seeds) if seeds else [{}] * len(self.processes)
+        shares = split(seeds, self.starts) if seeds else [{}] * len(self.processes)
         for process, mine in zip(self.processes, shares, strict=True):
             process.tell({"seeds": list(mine.items())} if mine else None)
 
@@ -146,18 +154,12 @@ class Apart:
 
     def close(self) -> None:
         for process in self.processes:
-            process.close()
+            process.dismiss()
+        for process in self.processes:
+            process.wait()
 
     def _lanes(self, process: int) -> range:
         return range(self.starts[process], self.starts[process + 1])
-
-    def _split(self, seeds: dict[int, Any]) -> list[dict[int, Any]]:
-        """Each process's share, by its own numbers."""
-        shares: list[dict[int, Any]] = [{} for _ in self.processes]
-        for lane, seed in seeds.items():
-            p = int(np.searchsorted(self.starts, lane, side="right")) - 1
-            shares[p][lane - self.starts[p]] = seed
-        return shares
 
 
 def serve(handle: int) -> None:
@@ -170,10 +172,9 @@ def serve(handle: int) -> None:
     def say(words: Any) -> None:
         answers.write(json.dumps(words).encode() + b"\n")
 
-    lines = iter(sys.stdin.buffer.readline, b"")
     lanes: Together | None = None
     mine: dict[str, NDArray[Any]] = {}
-    for line in lines:
+    for line in iter(sys.stdin.buffer.readline, b""):
         try:
             words = json.loads(line) if line != b"\n" else {}
             if "games" in words:
@@ -189,6 +190,8 @@ def serve(handle: int) -> None:
                 assert lanes is not None
                 turn(lanes, mine, words)
                 say(True)
+        except BrokenPipeError:  # nobody listens any more
+            break
         except SacdError as error:
             say({"error": type(error).__name__, "message": str(error), "lanes": list(error.lanes)})
         except Exception as error:  # noqa: BLE001  it is raised again where somebody can tell the user
@@ -210,4 +213,5 @@ def turn(lanes: Together, mine: dict[str, NDArray[Any]], words: dict[str, Any]) 
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    with contextlib.suppress(BrokenPipeError):
+        serve(int(sys.argv[1]))

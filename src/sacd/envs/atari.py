@@ -5,14 +5,13 @@ close the return while the game goes on; a lane's game is over when its emulator
 limit is counted here, in agent steps.
 """
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sacd.config import Config
 from sacd.envs import names
 from sacd.errors import EnvError
+from sacd.machine import cores
 from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Spec, Step
 
 
@@ -28,7 +27,7 @@ class AtariLanes:
         self.env = AtariVectorEnv(
             names.rom(config.env),
             lanes,
-            num_threads=min(lanes, -(-3 * (os.cpu_count() or 1) // (2 * games))),  # a thread that waits leaves its core
+            num_threads=min(lanes, -(-3 * cores() // (2 * games))),  # a thread that waits leaves its core
             max_num_frames_per_episode=2**31 - 1,  # at its own limit ALE shows the frame before the last
             repeat_action_probability=config.sticky,
             full_action_space=config.full_actions,

@@ -4,6 +4,7 @@ All emulators get their actions before the first is waited for. An error names t
 others can go on without them.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -30,11 +31,13 @@ class Together:
         """Start the lanes in `seeds` anew; the frames of all lanes."""
         if first:  # a seeded reset takes an emulator a tenth of a second
             with ThreadPoolExecutor(len(self.parts)) as threads:
-                found = threads.map(lambda part, mine: part.reset(mine, first=True), self.parts, self._split(seeds))
+                found = threads.map(
+                    lambda part, mine: part.reset(mine, first=True), self.parts, split(seeds, self.starts)
+                )
                 self.frame = np.concatenate(list(found))
             return self.frame
         frame = self.frame.copy()
-        for p, mine in enumerate(self._split(seeds)):
+        for p, mine in enumerate(split(seeds, self.starts)):
             if mine:
                 frame[self.starts[p] : self.starts[p + 1]] = self.parts[p].reset(mine)
         self.frame = frame
@@ -42,7 +45,7 @@ class Together:
 
     def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
         """Begin a step everywhere."""
-        for p, (part, mine) in enumerate(zip(self.parts, self._split(seeds), strict=True)):
+        for p, (part, mine) in enumerate(zip(self.parts, split(seeds, self.starts), strict=True)):
             part.send(actions[self.starts[p] : self.starts[p + 1]], mine)
 
     def recv(self) -> Step:
@@ -60,13 +63,14 @@ class Together:
         for part in self.parts:
             part.close()
 
-    def _split(self, seeds: dict[int, Any]) -> list[dict[int, Any]]:
-        """Each part's share, by its own numbers."""
-        shares: list[dict[int, Any]] = [{} for _ in self.parts]
-        for lane, seed in seeds.items():
-            p = int(np.searchsorted(self.starts, lane, side="right")) - 1
-            shares[p][lane - self.starts[p]] = seed
-        return shares
+
+def split(seeds: dict[int, Any], starts: Sequence[int]) -> list[dict[int, Any]]:
+    """Each part's share, by its own numbers."""
+    shares: list[dict[int, Any]] = [{} for _ in starts[1:]]
+    for lane, seed in seeds.items():
+        p = bisect_right(starts, lane) - 1
+        shares[p][lane - starts[p]] = seed
+    return shares
 
 
 def widest(specs: Sequence[Spec]) -> Spec:

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+TILE = 8192  # numbers a program converts at most
+
 
 @triton.jit
 def _blocks(
@@ -13,7 +15,7 @@ def _blocks(
     LINES: tl.constexpr, COLUMNS: tl.constexpr, BP: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     n = tl.program_id(0).to(tl.int64)  # one frame of one stack
-    p, k = tl.arange(0, BP)[:, None], tl.arange(0, BK)[None, :]
+    p, k = (tl.program_id(1) * BP + tl.arange(0, BP))[:, None], tl.arange(0, BK)[None, :]
     inside = (p < LINES * COLUMNS) & (k < B * B * C)
     line, column = p // COLUMNS * B + k // (B * C), p % COLUMNS * (B * C) + k % (B * C)
     pixel = tl.load(tape + tl.load(rows + n) * FRAME + line * LINE + column, mask=inside, other=0)
@@ -27,8 +29,10 @@ def blocks(tape: Tensor, rows: Tensor, block: int, crop: tuple[int, int], dtype:
     colours = tape[0].numel() // (tape.shape[1] * tape.shape[2])
     depth = block * block * colours
     y = torch.empty((*rows.shape[:-1], lines, columns, stack * depth), dtype=dtype, device=tape.device)
-    _blocks[(rows.numel(),)](
+    wide = triton.next_power_of_2(depth)
+    places = min(triton.next_power_of_2(lines * columns), max(TILE // wide, 1))
+    _blocks[(rows.numel(), triton.cdiv(lines * columns, places))](
         tape, rows, y, FRAME=tape[0].numel(), LINE=tape.shape[2] * colours, S=stack, B=block, C=colours,
-        LINES=lines, COLUMNS=columns, BP=triton.next_power_of_2(lines * columns), BK=triton.next_power_of_2(depth),
+        LINES=lines, COLUMNS=columns, BP=places, BK=wide,
     )  # fmt: skip
     return y
