@@ -1,7 +1,7 @@
 """The whole chain learns: three seeds each of three worlds, as one fleet, from the preset for small problems.
 
-The preset's step size and Acrobot's returns were chosen with these seeds among those looked at, so this shows that the
-chain learns, not how well unseen seeds do. The thresholds are far above random play.
+The preset's step size and Acrobot's lanes were chosen with seed 12 among those looked at, so this shows that the chain
+learns, not how well unseen seeds do. The thresholds are far above random play.
 """
 
 from pathlib import Path
@@ -54,10 +54,11 @@ def test_cartpole_is_learned(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_acrobot_is_learned(tmp_path: Path) -> None:
-    """Swings up in under 200 of 500 steps, learning from returns of 20; random play hardly ever does."""
-    scores = learn("Acrobot-v1", tmp_path, steps=20_000, n_step=20)
-    assert min(scores["greedy"]) > -200, scores
-    assert min(scores["sampled"]) > -200, scores
+    """Swings up in under 150 of 500 steps. Random play hardly ever does; four lanes look around for each other."""
+    fields = {"n_envs": 4, "train_freq": 4, "learning_starts": 4000, "n_step": 20}
+    scores = learn("Acrobot-v1", tmp_path, steps=48_000, **fields)
+    assert min(scores["greedy"]) > -150, scores
+    assert min(scores["sampled"]) > -150, scores
 
 
 @pytest.mark.slow
