@@ -43,16 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def find_modules_here() -> None:
-    """A module that is named with an environment may lie in the current folder, as for `python -m`."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+def look_here_for(env: str) -> None:
+    """A module that is named with an environment may lie in the current folder; what is installed goes before it."""
+    if ":" in env and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def train(namespace: argparse.Namespace) -> None:
     from sacd.envs import names
 
-    find_modules_here()
+    look_here_for(namespace.env)
     env = names.resolve(namespace.env)
     preset = namespace.preset or ("paper" if names.is_atari(env) else "classic")
     chosen = config.make(env, preset, **namespace.fields)
@@ -69,7 +69,7 @@ def train(namespace: argparse.Namespace) -> None:
 def sweep(namespace: argparse.Namespace) -> None:
     from sacd.envs import names
 
-    find_modules_here()
+    look_here_for(namespace.games)
     if "seed" in namespace.fields:
         raise UsageError("a sweep takes --seeds, how many or which: --seeds 5, or --seeds 7,8.")
     games = names.PAPER_GAMES if namespace.games == "paper" else [g for g in namespace.games.split(",") if g.strip()]
@@ -102,7 +102,6 @@ def seed_numbers(text: str) -> list[int]:
 def evaluate(namespace: argparse.Namespace) -> None:
     from sacd.runs import RunFolder
 
-    find_modules_here()
     if not namespace.run.is_dir():
         raise CheckpointError(f"there is no run at {namespace.run}. 'sacd train ENV' makes one under runs/.")
     folder = RunFolder(namespace.run)
@@ -115,6 +114,7 @@ def evaluate(namespace: argparse.Namespace) -> None:
             if module
             else f"--env-module: {chosen.env} is in no module of its own."
         )
+    look_here_for(chosen.env)
     if namespace.episodes is not None:
         try:
             chosen = config.changed(chosen, eval_episodes=config.convert("eval_episodes", namespace.episodes))
