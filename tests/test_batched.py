@@ -19,7 +19,9 @@ SPECS = [
     Spec((84, 84), True, 4, 6),
     Spec((36, 36), True, 1, 3),
     Spec((90, 53, 3), True, 2, 4),  # pixels and places at the far edges that no kernel reaches
+    Spec((31, 24), True, 2, 5),  # with the layers of OTHER
 ]
+OTHER = {"conv_channels": (16, 32), "conv_kernels": (6, 2), "conv_strides": (3, 1), "dense": (64, 48)}
 
 
 DTYPE = torch.float32 if DEVICE.type == "cuda" else torch.float64  # in float64 no unit near its kink changes sides
@@ -27,7 +29,7 @@ DTYPE = torch.float32 if DEVICE.type == "cuda" else torch.float64  # in float64 
 
 def both(spec: Spec):
     """The single nets and the batched ones with equal masters."""
-    net = nets.build(spec, config.make("test", hidden=(33, 18)))
+    net = nets.build(spec, config.make("test", hidden=(33, 18), **(OTHER if spec.frame == (31, 24) else {})))
     tensors = {k: t.to(DTYPE) for k, t in first_weights(net.layers, SEEDS, NAMES, "he").items()}
     net = nets.Net(tuple(replace(layer, dtype=DTYPE) for layer in net.layers), net.image)
     together = batched.batched(net, spec.frame)

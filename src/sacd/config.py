@@ -64,7 +64,11 @@ class Config:
 
     # the networks
     torso: str = opt("auto", "auto: by the observation's shape", choices=("auto", "nature", "mlp"))
-    hidden: tuple[int, ...] = opt((256, 256), "units of the MLP's hidden layers", 1, 65_536)
+    conv_channels: tuple[int, ...] = opt((32, 64, 64), "channels of the convolutions (images)", 1, 4096)
+    conv_kernels: tuple[int, ...] = opt((8, 4, 3), "their kernels' widths, multiples of the strides", 1, 64)
+    conv_strides: tuple[int, ...] = opt((4, 2, 1), "their strides; there is no padding", 1, 64)
+    dense: tuple[int, ...] = opt((512,), "units of the hidden layers after the convolutions (images)", 1, 65_536)
+    hidden: tuple[int, ...] = opt((256, 256), "units of the MLP's hidden layers (vectors)", 1, 65_536)
     activation: str = opt("relu", "of the MLP's hidden layers", choices=("relu", "tanh", "elu"))
     init: str = opt("he", "He: normal, gain sqrt 2, all weights; torch: its default", choices=("he", "torch"))
     tie_init: bool = opt(False, "actor and first critic start from equal weights")
@@ -194,6 +198,10 @@ def validate(config: Config) -> None:
         raise UsageError(f"--batch-size {config.batch_size} is larger than --buffer-size {config.buffer_size}.")
     if config.n_envs > config.steps:
         raise UsageError(f"--n-envs {config.n_envs} is more than --steps {config.steps}: not one step in each lane.")
+    if not len(config.conv_channels) == len(config.conv_kernels) == len(config.conv_strides):
+        raise UsageError("--conv-channels, --conv-kernels and --conv-strides must name equally many layers.")
+    if any(kernel % stride for kernel, stride in zip(config.conv_kernels, config.conv_strides, strict=True)):
+        raise UsageError("--conv-kernels must be multiples of their --conv-strides, as 8,4,3 are of 4,2,1.")
     _check_temperature(config)
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", config.device):
         raise UsageError(f"--device: '{config.device}' is not auto, cpu, cuda or cuda:N.")

@@ -12,6 +12,7 @@ observations.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -24,8 +25,6 @@ from sacd.kernels import cpu
 from sacd.kernels.gradient import Follower
 from sacd.layers import ALIGNED, Conv, Dense, Layer, Packed
 from sacd.types import Spec
-
-NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride of the paper's convolutions
 
 
 class AnyWeights(Protocol):
@@ -172,16 +171,25 @@ def build(spec: Spec, config: Config) -> Net:
     if (torso == "nature") != spec.image:
         fits = "nature" if spec.image else "mlp"
         raise EnvError(f"--torso {torso} does not fit observations of shape {spec.obs}; take --torso {fits} or auto.")
-    if not spec.image:
-        sizes = (math.prod(spec.obs), *config.hidden)
-        kinds = (torch.float32, *[dtype] * (len(sizes) - 2))  # vectors enter as they are: few numbers, of any size
-        hidden = [Dense(i, o, config.activation, kind) for (i, o), kind in zip(pairwise(sizes), kinds, strict=True)]
-        return Net((*hidden, Dense(sizes[-1], spec.actions)), False)
+    if not spec.image:  # vectors enter as they are: few numbers, of any size
+        return Net(_dense((math.prod(spec.obs), *config.hidden), spec.actions, config.activation, dtype, True), False)
+    shapes = list(zip(config.conv_channels, config.conv_kernels, config.conv_strides, strict=True))
     h, w = spec.frame[:2]
     channels, layers = spec.stack * math.prod(spec.frame[2:]), []
-    for i, (outputs, kernel, stride) in enumerate(NATURE):
+    for i, (outputs, kernel, stride) in enumerate(shapes):
         layers.append(Conv(channels, outputs, kernel, stride, frames=spec.stack if i == 0 else 0, dtype=dtype))
         h, w, channels = cpu.conv_size(h, kernel, stride), cpu.conv_size(w, kernel, stride), outputs
     if h < 1 or w < 1:
-        raise EnvError(f"images of {spec.frame[0]}x{spec.frame[1]} are too small for the Nature CNN; it needs 36x36.")
-    return Net((*layers, Dense(h * w * channels, 512, "relu", dtype), Dense(512, spec.actions)), True)
+        least = reduce(lambda size, shape: (size - 1) * shape[2] + shape[1], reversed(shapes), 1)
+        size = f"{spec.frame[0]}x{spec.frame[1]}"
+        raise EnvError(f"images of {size} are too small for these convolutions; they need {least}x{least}.")
+    return Net((*layers, *_dense((h * w * channels, *config.dense), spec.actions, "relu", dtype)), True)
+
+
+def _dense(
+    sizes: tuple[int, ...], actions: int, activation: str, dtype: torch.dtype, exact_first: bool = False
+) -> tuple[Dense, ...]:
+    """Hidden layers of these sizes, and the last one, which is always float32."""
+    kinds = [torch.float32 if exact_first and i == 0 else dtype for i in range(len(sizes) - 1)]
+    hidden = (Dense(i, o, activation, kind) for (i, o), kind in zip(pairwise(sizes), kinds, strict=True))
+    return (*hidden, Dense(sizes[-1], actions))

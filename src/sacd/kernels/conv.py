@@ -19,13 +19,15 @@ from sacd.kernels.activation import ADJOINT
 from sacd.kernels.gradient import Gradient
 
 
-def _fast(x: Tensor) -> bool:
-    return x.is_cuda and HAVE_TRITON
+def _fast(x: Tensor, outputs: int = 16) -> bool:
+    """Whether the kernels take it: their products want whole tiles of channels."""
+    whole = outputs >= 16 and outputs & (outputs - 1) == 0 and x.shape[-1] % 16 == 0
+    return x.is_cuda and HAVE_TRITON and whole
 
 
 def forward(x: Tensor, w: Tensor, bias: Tensor, side: int, size: tuple[int, int], block: int) -> Tensor:
     """ReLU(x * w + bias) at the first h x v = `size` places, stored in blocks: (N, B, h/s, v/s, s*s*O)."""
-    if _fast(x):
+    if _fast(x, w.shape[2]):
         from sacd.kernels import conv_triton  # noqa: PLC0415
 
         return conv_triton.forward(x, w, bias, side, size, block)
@@ -36,7 +38,7 @@ def forward(x: Tensor, w: Tensor, bias: Tensor, side: int, size: tuple[int, int]
 
 def weight_gradient(x: Tensor, grad: Tensor, side: int) -> tuple[Gradient, Gradient]:
     """Gradients (N, T*T*C, O) and (N, O) in float32, from that of the output before ReLU, on x's grid."""
-    if _fast(x):
+    if _fast(x, grad.shape[4]):
         from sacd.kernels import conv_triton  # noqa: PLC0415
 
         return conv_triton.weight_gradient(x, grad, side)
@@ -46,7 +48,7 @@ def weight_gradient(x: Tensor, grad: Tensor, side: int) -> tuple[Gradient, Gradi
 
 def input_gradient(grad: Tensor, w: Tensor, x: Tensor, side: int, block: int, grid: tuple[int, int]) -> Tensor:
     """Gradient for x, through the ReLU that made it, on the `grid` of the layer that made it: (N, B, *grid, C/s/s)."""
-    if _fast(x):
+    if _fast(x, w.shape[2]):
         from sacd.kernels import conv_triton  # noqa: PLC0415
 
         return conv_triton.input_gradient(grad, w, x, side, block, grid)
