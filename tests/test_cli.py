@@ -1,6 +1,7 @@
 """The command line: every mistake is one sentence and an exit code, at once and without a trace on the disk."""
 
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from sacd.cli import COMMANDS, main
 from tiny import broken_off, finish, start, words
 from worlds import world
 
+RATES = ("emulators alone", "learner alone", "together")
 WRONG = [
     # what was typed, the exit code, and words of the answer
     ("", 2, "command"),
@@ -278,3 +280,12 @@ def test_a_module_in_the_current_folder(here, capsys):
     said = capsys.readouterr().out
     command = next(line for line in said.splitlines() if line.startswith("again")).split()
     assert main([*command[command.index("evaluate") :], "--episodes", "1"]) == 0
+
+
+def test_doctor_measures(here, capsys):
+    """--bench prints the rates of emulators alone, of the learner alone and of both, and leaves nothing."""
+    assert main(["doctor", "--bench", "--games", "CartPole-v1", "--seeds", "2", "--seconds", "0.2"]) == 0
+    said = capsys.readouterr().out
+    rates = [float(re.search(rf"{name} +([\d,]+) steps/s", said)[1].replace(",", "")) for name in RATES]
+    assert min(rates) > 0
+    assert "2 runs of CartPole-v1" in said and not list(here.iterdir())

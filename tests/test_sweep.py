@@ -141,7 +141,7 @@ def test_a_diverging_run_does_not_take_the_others(tmp_path, monkeypatch, capsys)
     ("words", "hint"),
     [
         (["--games", "Pogn"], "Did you mean Pong"),
-        (["--games", "Pong,CartPole-v1"], "not both in one sweep"),
+        (["--games", "Pong,CartPole-v1"], "not both in one program"),
         (["--games", ""], "name the --games"),
         (["--games", "Pong", "--seed", "3"], "--seeds"),
         (["--games", "Pong", "--seeds", "many"], "say how many"),

@@ -67,24 +67,29 @@ def train(namespace: argparse.Namespace) -> None:
 
 
 def sweep(namespace: argparse.Namespace) -> None:
-    from sacd.envs import names
-
-    look_here_for(namespace.games)
     if "seed" in namespace.fields:
         raise UsageError("a sweep takes --seeds, how many or which: --seeds 5, or --seeds 7,8.")
-    games = names.PAPER_GAMES if namespace.games == "paper" else [g for g in namespace.games.split(",") if g.strip()]
-    envs = list(dict.fromkeys(names.resolve(game.strip()) for game in games))
-    if not envs or len({names.is_atari(env) for env in envs}) > 1:
-        raise UsageError("name the --games: Atari games, or other environments, but not both in one sweep.")
-    preset = namespace.preset or ("paper" if names.is_atari(envs[0]) else "classic")
-    seeds = seed_numbers(namespace.seeds)
-    configs = [config.make(env, preset, **(namespace.fields | {"seed": s})) for env in envs for s in seeds]
+    configs, preset = many(namespace, namespace.preset)
     engine.prepare(configs[0].threads)
     from sacd.sweep import sweep as run
 
     failed = run(configs, preset, namespace.out)
     if failed:
         raise SacdError(f"{failed} runs failed; error.log in their folders says why. The same command tries again.")
+
+
+def many(namespace: argparse.Namespace, preset: str | None) -> tuple[list[config.Config], str]:
+    """The runs of --games and --seeds, and their preset."""
+    from sacd.envs import names
+
+    look_here_for(namespace.games)
+    games = names.PAPER_GAMES if namespace.games == "paper" else [g for g in namespace.games.split(",") if g.strip()]
+    envs = list(dict.fromkeys(names.resolve(game.strip()) for game in games))
+    if not envs or len({names.is_atari(env) for env in envs}) > 1:
+        raise UsageError("name the --games: Atari games, or other environments, but not both in one program.")
+    preset = preset or ("paper" if names.is_atari(envs[0]) else "classic")
+    seeds = seed_numbers(namespace.seeds)
+    return [config.make(env, preset, **(namespace.fields | {"seed": s})) for env in envs for s in seeds], preset
 
 
 def seed_numbers(text: str) -> list[int]:
@@ -135,10 +140,15 @@ def report(namespace: argparse.Namespace) -> None:
 
 
 def doctor(namespace: argparse.Namespace) -> None:
+    configs, _ = many(namespace, None)
     engine.prepare(0)
     from sacd.doctor import examine
 
     examine()
+    if namespace.bench:
+        from sacd.rates import bench
+
+        bench(configs, namespace.seconds)
 
 
 COMMANDS = {"train": train, "sweep": sweep, "evaluate": evaluate, "report": report, "doctor": doctor}

@@ -129,7 +129,16 @@ def build_parser() -> Parser:
     report.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="runs' folders, or folders of such")
     report.add_argument("--out", type=Path, help="where curve.png and table.md go (default: the folder given, or .)")
 
-    commands.add_parser("doctor", help="what hardware, versions and precision will be used, and why")
+    doctor = commands.add_parser("doctor", help="what hardware, versions and precision will be used, and why")
+    doctor.add_argument(
+        "--bench", action="store_true", help="measure emulators alone, learner alone, and both together"
+    )
+    doctor.add_argument("--games", default="Pong", help="for --bench, with commas between; 'paper': its 20")
+    doctor.add_argument("--seeds", default="1", help="for --bench: runs of each game")
+    doctor.add_argument("--seconds", type=float, default=5.0, help="for --bench: of each measurement")
+    for name in ("device", "precision"):
+        meta = config.FIELDS[name].metadata
+        doctor.add_argument(config.flag(name), dest=name, action=Field, default=argparse.SUPPRESS, help=meta["doc"])
     for sub in commands.choices.values():
         sub.add_argument("--debug", action="store_true", help="show a traceback with an error")
     return parser
