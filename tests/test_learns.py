@@ -1,7 +1,7 @@
 """The whole chain learns: three seeds each of three worlds, as one fleet, from the preset for small problems.
 
-The preset's step size and Acrobot's fields were chosen with these seeds among those looked at, so this shows that the chain
-learns, not how well unseen seeds do. The thresholds are far above random play.
+The preset's step size and Acrobot's fields were chosen with these seeds among those looked at, so this shows that the
+chain learns, not how well unseen seeds do. The thresholds are far above random play.
 """
 
 from pathlib import Path
@@ -56,8 +56,8 @@ def test_cartpole_is_learned(tmp_path: Path) -> None:
 def test_acrobot_is_learned(tmp_path: Path) -> None:
     """Swings up in under 200 of 500 steps.
 
-    Random play does so in one episode of fifty, and runs that see none among their random steps may never learn. So these
-    are many: 2, 4 and 4 successes with these seeds, on every machine, because random actions are a function of the seed.
+    Random play does so in one episode of fifty, and runs that see none among their random steps may never learn. So
+    these are many: 2, 4 and 4 successes with these seeds, on every machine: random actions are a function of the seed.
     """
     looking = {"n_envs": 8, "learning_starts": 120_000, "buffer_size": 200_000}
     learning = {"train_freq": 8, "gradient_steps": 3, "n_step": 20, "target_entropy_ratio": "0.3"}
