@@ -59,7 +59,8 @@ class Bar:
     def tick(self, done: int) -> None:
         """So much of the total is done; said a few times a second at most."""
         now = time.monotonic()
-        if not self.marks:
+        if not self.marks or self.marks[0][1] < self.typical <= done:  # what was before tells nothing
+            self.marks.clear()
             self.marks.append((now, done))
         if now - self.marks[-1][0] >= (LIVE_EVERY if self.live else PLAIN_EVERY) or done >= self.total:
             begin, before = self.marks[0]
