@@ -9,6 +9,7 @@ after its first updates on.
 import argparse
 import gc
 import sys
+import threading
 import time
 
 from sacd import engine
@@ -59,6 +60,15 @@ def split(configs: list[config.Config], parts: int) -> list[list[config.Config]]
     return [configs[i : i + size] for i in range(0, len(configs), size)]
 
 
+def at_once(call, arguments) -> None:
+    """Threads, all waited for."""
+    threads = [threading.Thread(target=call, args=(a,)) for a in arguments]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
 def timed(owner: object, name: str, label: str, spent: dict[str, float]) -> None:
     """Have a method's seconds added up."""
     call = getattr(owner, name)
@@ -89,7 +99,7 @@ def train(parts: list[list[config.Config]], best: float) -> None:
     gc.collect()  # the fleet before
     torch.cuda.empty_cache()
     look = [lambda training, w=w: instrument(training, w.spent) for w in watches]
-    rates.at_once(lambda i: rates.fleet(parts[i], watches[i], turns, look[i]), range(len(parts)))
+    at_once(lambda i: rates.fleet(parts[i], watches[i], turns, look[i]), range(len(parts)))
     learning, runs = rates.rate(watches, [len(p) for p in parts]), sum(map(len, parts))
     print(f"fleet of {runs} in {len(parts)} parts, learning: {learning:.0f} steps/s, {learning / best:.2f} of the best")
     for label, seconds in watches[0].spent.items():
@@ -106,9 +116,7 @@ def main() -> None:
     best = 0.0
     for parts in sorted({1, counts[0]}):
         found: list[float] = []
-        rates.at_once(
-            lambda p, found=found: found.append(rates.emulators(p, options.seconds / 2)), split(chosen(), parts)
-        )
+        at_once(lambda p, found=found: found.append(rates.emulators(p, options.seconds / 2)), split(chosen(), parts))
         print(f"emulators alone in {parts} parts: {sum(found):.0f} steps/s", flush=True)
         best = max(best, sum(found))
     for parts in counts:

@@ -218,3 +218,11 @@ def test_reachable_entropies_pass(values):
     if values.get("target_entropy"):
         with pytest.raises(UsageError, match="unreachable"):
             config.check_entropy(config.make("test", **values), 3)
+
+
+def test_of_the_twins():
+    """The smaller of the two, or their mean."""
+    q = torch.tensor([[[[1.0, 5.0]], [[3.0, 2.0]]]])  # (R, 2, B, A)
+    for twins, right in (("min", [1.0, 2.0]), ("mean", [2.0, 3.5])):
+        agent = SAC(Spec((3,), False, 1, 2), config.make("test", twins=twins))
+        assert agent._of_twins(q)[0, 0].tolist() == right

@@ -50,6 +50,9 @@ class Config:
         "sequential", "actor sees the critics after or before their step", choices=("sequential", "simultaneous")
     )
     target_value: str = opt("exact", "V(s') over all actions, or at one sampled", choices=("exact", "sampled"))
+    twins: str = opt(
+        "min", "of the twin critics, in target and actor: the smaller, or the mean", choices=("min", "mean")
+    )
     actor_reduce: str = opt("sum", "actor loss over actions", choices=("sum", "mean"))
     clip_reward: bool = opt(True, "learn from rewards clipped to [-1, 1]; scores stay raw")
 

@@ -5,9 +5,8 @@
 
 import contextlib
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +90,6 @@ def rate(watches: list[Watch], sizes: list[int]) -> float:
         inside = [step for t, step in watch.marks if begin <= t <= end]
         steps += (inside[-1] - inside[0]) * size
     return steps / (end - begin)
-
-
-def at_once(call: Callable[[Any], Any], arguments: Sequence[Any]) -> None:
-    """Threads, all waited for."""
-    threads = [threading.Thread(target=call, args=(a,)) for a in arguments]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
 
 
 def learner(training: Training, seconds: float) -> float:

@@ -153,7 +153,7 @@ class SAC:
 
         logits, pull_pi = net.vjp(state.actor, obs)  # (R, 1, B, A)
         log_pi = losses.log_policy(logits[:, 0], self.allowed)
-        actor_loss, slope = losses.policy_loss(log_pi, q_actor.amin(1), alpha)
+        actor_loss, slope = losses.policy_loss(log_pi, self._of_twins(q_actor), alpha)
         slope = slope / (size * self.counts[:, :, None] if c.actor_reduce == "mean" else size)
         state.adams["actor"].step(pull_pi(slope[:, None]), c.learning_rate)
         state.actor.repack()
@@ -186,13 +186,17 @@ class SAC:
         """The right side of eq. 4 with the smaller of the target critics: (R, B)."""
         obs = self.net.prepare(batch.next_obs)
         logits = self.net(state.actor, obs)[:, 0]
-        log_pi, q = losses.log_policy(logits, self.allowed), self.net(state.targets, obs).amin(1)
+        log_pi, q = losses.log_policy(logits, self.allowed), self._of_twins(self.net(state.targets, obs))
         if self.config.target_value == "sampled":
             assert u is not None
             value = losses.sampled_soft_value(log_pi, q, alpha, heads.sample(logits, u, self.allowed))
         else:
             value = losses.soft_value(log_pi, q, alpha)
         return losses.soft_target(batch.reward, batch.discount, value)
+
+    def _of_twins(self, q: Tensor) -> Tensor:
+        """One estimate (R, B, A) from two (R, 2, B, A)."""
+        return q.amin(1) if self.config.twins == "min" else q.mean(1)
 
     def _step_critics(self, state: State, gradients: list[Any]) -> None:
         state.adams["critics"].step(gradients, self.config.learning_rate)
