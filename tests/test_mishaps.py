@@ -249,9 +249,3 @@ def test_a_refused_run_closes_its_workers(tmp_path, capfd):
     time.sleep(0.5)
     said = capfd.readouterr().err
     assert "unreachable" in said and "Traceback" not in said
-
-
-def test_a_name_that_is_too_long(tmp_path, capsys):
-    """What the disk refuses is a sentence."""
-    assert main(words("CartPole-v1", tmp_path / ("x" * 300), steps=120)) == 5
-    assert "too long" in capsys.readouterr().err

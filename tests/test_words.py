@@ -63,3 +63,9 @@ def test_doctor_measures(here, capsys):
     rates = [float(re.search(rf"{name} +([\d,]+) steps/s", said)[1].replace(",", "")) for name in RATES]
     assert min(rates) > 0
     assert "2 runs of CartPole-v1" in said and not list(here.iterdir())
+
+
+def test_a_name_that_is_too_long(tmp_path, capsys):
+    """What the disk refuses is a sentence."""
+    assert main(words("CartPole-v1", tmp_path / ("x" * 300), steps=120)) == 5
+    assert "too long" in capsys.readouterr().err
