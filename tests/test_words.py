@@ -1,6 +1,7 @@
 """Words on the command line: more that cannot be meant, environments of one's own, and measuring."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,12 @@ def test_a_name_that_is_too_long(tmp_path, capsys):
     """What the disk refuses is a sentence."""
     assert main(words("CartPole-v1", tmp_path / ("x" * 300), steps=120)) == 5
     assert "too long" in capsys.readouterr().err
+
+
+def test_a_refused_run_closes_its_workers(tmp_path, capfd):
+    """A run that cannot be begins no noise: the sentence, and no traceback of a worker."""
+    fields = {"async_envs": "true", "n_envs": 2, "target_entropy": 0.9}
+    assert main(words("CartPole-v1", tmp_path / "run", **fields)) == 2
+    time.sleep(0.5)
+    said = capfd.readouterr().err
+    assert "unreachable" in said and "Traceback" not in said
