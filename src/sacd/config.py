@@ -94,7 +94,8 @@ class Config:
     # evaluation
     eval_episodes: int = opt(30, "full episodes an evaluation", 1, 100_000)
     eval_lanes: int = opt(10, "evaluation episodes played side by side", 1, 4096)
-    eval_noop_max: int = opt(30, "random no-op frames at a game's start: 0 to this many (Atari)", 0, 1000)
+    eval_noop_min: int = opt(1, "random no-op frames at a game's start, at least (Atari)", 0, 1000)
+    eval_noop_max: int = opt(30, "and at most", 0, 1000)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)
     # execution
     device: str = opt("auto", "auto (a GPU where there is one), cpu, cuda or cuda:N")
