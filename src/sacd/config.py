@@ -9,7 +9,7 @@ import re
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, get_args, get_type_hints
 
-from sacd import schedules
+from sacd import presets, schedules
 from sacd.errors import UsageError, nearest
 from sacd.presets import PRESETS
 
@@ -148,7 +148,7 @@ def make(env: str, preset: str | None = None, **values: Any) -> Config:
         raise UsageError("--target-entropy and --target-entropy-ratio are two ways to say one thing; give one of them.")
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"unknown preset '{preset}'.{nearest(preset, PRESETS)} Presets: {', '.join(PRESETS)}.")
-    return from_dict({**PRESETS[preset or "paper"], **values, "env": env})
+    return from_dict({**presets.values(preset or "paper", env), **values, "env": env})
 
 
 def from_dict(values: dict[str, Any]) -> Config:
