@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from sacd import checkpoint, commands, config, engine, memory, nets, rng
+from sacd import checkpoint, config, engine, memory, nets, rng, scoring
 from sacd.agents.sac import SAC
 from sacd.cli import main
 from sacd.clock import Clock
@@ -85,7 +85,7 @@ def test_a_loaded_run_is_played_with_its_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "cores", lambda: 5)
     try:
         for asked, threads in ((3, 3), (1, 1), (2, 2), (0, 1)):
-            commands.load(config.changed(chosen, threads=asked), folder)
+            scoring.load([config.changed(chosen, threads=asked)], [folder], torch.device("cpu"))
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)

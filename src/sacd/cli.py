@@ -140,7 +140,7 @@ def evaluate(namespace: argparse.Namespace) -> None:
             raise UsageError(str(error).replace(config.flag("eval_episodes"), "--episodes")) from None
 
     engine.prepare(chosen.threads)
-    from sacd.commands import evaluate_one
+    from sacd.scoring import evaluate_one
 
     wanted = [p for p in ("greedy", "sampled") if getattr(namespace, p)]
     evaluate_one(chosen, folder, wanted or ["greedy", "sampled"])

@@ -1,26 +1,20 @@
-"""What `sacd train` and `sacd evaluate` do, once their words are understood: from a configuration to a score."""
+"""What `sacd train` does, once its words are understood: from a configuration to a finished run."""
 
 import contextlib
-import json
 import shutil
 import sys
-import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from sacd import checkpoint, engine, evaluate, memory, nets, report
-from sacd.agents.sac import SAC, State
+from sacd import memory, nets, report
 from sacd.config import Config
 from sacd.console import Bar, complain, plural, say
 from sacd.envs import names
-from sacd.envs.pool import make_lanes
-from sacd.errors import CheckpointError, Interrupted
-from sacd.files import replace_file, writing
+from sacd.errors import Interrupted
 from sacd.runs import RunFolder
+from sacd.scoring import final_games
 from sacd.signals import Stop
 from sacd.train import Training
 
@@ -35,16 +29,14 @@ def train_one(config: Config, preset: str, path: Path) -> None:
         say(f"{path} is finished; nothing to do. Its results:\n")
         say(report.table([folder]))
         return
-    bar = Bar(names.short(config.env), config.steps, typical=config.learning_starts)
-    training = Training([config], [folder], bar)  # may refuse, so nothing is on the disk before
     try:
-        _announce(training, preset, bar)
-        folder.claim(config)
         with Stop() as stop:
-            with bar:
-                training.run(stop)
+            if folder.model.exists():
+                folder.claim(config)
+            else:
+                _train(config, preset, folder, stop)
             with Bar(f"{names.short(config.env)}, final games", 2 * config.eval_episodes, unit="episodes") as bar:
-                score([config], [folder], training, [0], bar.tick, stop)
+                final_games([config], [folder], bar.tick, stop)
         report.curve([folder], folder.curve)
     except Interrupted:
         raise
@@ -52,11 +44,22 @@ def train_one(config: Config, preset: str, path: Path) -> None:
         keep_traceback(folder)
         raise
     finally:
-        training.close()
         folder.release()
     say(report.table([folder]))
     say("One seed says little: do not compare algorithms on it.\n")
     say(f"model   {folder.model.resolve()}\ncurve   {folder.curve.resolve()}\nagain   {again(config, path)}")
+
+
+def _train(config: Config, preset: str, folder: RunFolder, stop: Stop) -> None:
+    bar = Bar(names.short(config.env), config.steps, typical=config.learning_starts)
+    training = Training([config], [folder], bar)  # may refuse, so nothing is on the disk before
+    try:
+        _announce(training, preset, bar)
+        folder.claim(config)
+        with bar:
+            training.run(stop)
+    finally:
+        training.close()
 
 
 def again(config: Config, path: Path) -> str:
@@ -97,70 +100,3 @@ def warnings(config: Config, actions: int) -> list[str]:
     if actions == 1:
         found.append("the environment has one action: there is nothing to learn.")
     return found
-
-
-def score(
-    configs: list[Config],
-    folders: list[RunFolder],
-    training: Training,
-    runs: list[int],
-    tell: Callable[[int], None],
-    stop: Stop,
-) -> None:
-    """Play the final games of some runs of one environment and write evaluation.json, which marks them as finished.
-
-    `tell` hears how many episodes are done.
-    """
-    started = time.monotonic()
-    players = [
-        evaluate.Player(config, run, policy)
-        for config, run in zip(configs, runs, strict=True)
-        for policy in evaluate.POLICIES
-    ]
-    scores = iter(evaluate.play_runs(training.agent, training.state, players, tell, stop))
-    for config, folder in zip(configs, folders, strict=True):
-        facts: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
-        facts |= {p: evaluate.summary(mine := next(scores)) | {"scores": mine} for p in evaluate.POLICIES}
-        facts["seconds"] = round(time.monotonic() - started, 1)
-        with writing(folder.evaluation):
-            replace_file(folder.evaluation, (json.dumps(facts, indent=1) + "\n").encode())
-
-
-def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None:
-    """Play a trained run (or the newest checkpoint of one under way) and print its scores."""
-    agent, state, step = load(config, folder)
-    for policy in policies:
-        with Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
-            scores = evaluate.play_runs(agent, state, [evaluate.Player(config, 0, policy)], bar.tick)[0]
-        found = evaluate.summary(scores)
-        spread = f" (sample SD {found['std']:.4g})" if found["std"] is not None else ""
-        say(
-            f"{names.short(config.env)} at step {step}, {policy}: mean {found['mean']:.6g}{spread}, "
-            f"{found['min']:g} to {found['max']:g}, {plural(len(scores), 'episode')}"
-        )
-
-
-def load(config: Config, folder: RunFolder) -> tuple[SAC, State, int]:
-    """The trained networks of a run, from its model or else its newest sound checkpoint."""
-    places = [p for p in (folder.model, *folder.saved_steps()) if p.exists()]
-    if not places:
-        raise CheckpointError(f"{folder.path} has no checkpoint yet; let 'sacd train' reach its first one.")
-    wrong: list[str] = []
-    for place in places:
-        try:
-            tensors, manifest = checkpoint.read(place)
-        except CheckpointError as error:
-            wrong.append(str(error))
-            continue
-        lanes = make_lanes(config, 1)
-        engine.pin(config.threads, lanes.spec.image)
-        agent = SAC(lanes.spec, config)
-        lanes.close()
-        state = agent.init(torch.tensor([config.seed]))
-        wanted = {k: t for k, t in state.share(0).items() if k.startswith("actor.")}
-        checkpoint.check_tensors({k: t for k, t in tensors.items() if k.startswith("actor.")}, wanted, place)
-        state.actor = agent.net.weights({k: tensors[f"actor.{k}"][None] for k in state.actor.tensors})
-        for text in wrong:
-            complain(f"{text} {place} is taken instead.")
-        return agent, state, manifest["step"]
-    raise CheckpointError(" ".join(wrong))

@@ -93,7 +93,7 @@ class Config:
     time_limit_terminal: bool = opt(False, "learn a time limit as a terminal state instead of bootstrapping")
     # evaluation
     eval_episodes: int = opt(30, "full episodes an evaluation", 1, 100_000)
-    eval_lanes: int = opt(10, "evaluation episodes played side by side", 1, 4096)
+    eval_lanes: int = opt(30, "evaluation episodes played side by side", 1, 4096)
     eval_noop_min: int = opt(1, "random no-op frames at a game's start, at least (Atari)", 0, 1000)
     eval_noop_max: int = opt(30, "and at most", 0, 1000)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)

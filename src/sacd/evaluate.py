@@ -1,15 +1,16 @@
 """Scores of policies: full episodes, raw rewards, each episode from a seed and noise of its own.
 
-Episode i of a player is the same in whichever lane it is played, so lanes that are free take the next one and short
-games are not favoured. An episode that does not end is cut at the time limit. `greedy` takes the most probable action
-but for a share of uniform ones, `sampled` draws from the policy, `random` knows none. Players of one environment play
-side by side, by one batched policy; one that has played all its episodes leaves the emulators to the others.
+Episode i of a player is the same in whichever lane it is played, so a lane that is free takes the next one and short
+games are not favoured; where there is none left, the lane stands still. An episode that does not end is cut at the
+time limit. `greedy` takes the most probable action but for a share of uniform ones, `sampled` draws from the policy,
+`random` knows none. Players of one environment play side by side, by one batched policy.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,12 +20,15 @@ from sacd.agents.sac import SAC, State
 from sacd.config import Config, changed
 from sacd.envs.atari import noops
 from sacd.envs.names import is_atari
-from sacd.envs.pool import make_lanes
-from sacd.envs.together import Together
+from sacd.envs.pool import make_lanes, side_by_side
 from sacd.kernels.frames import Stacks
 from sacd.replay import Replay
 from sacd.signals import Stop
 from sacd.types import Step
+
+if TYPE_CHECKING:
+    from sacd.envs.apart import Apart
+    from sacd.envs.together import Together
 
 POLICIES = ("greedy", "sampled")
 RANDOM = "random"
@@ -79,10 +83,10 @@ def play_runs(
     return play(players, choose(agent, state, players), state.log_alpha.device, tell, stop)
 
 
-def arena(players: Sequence[Player], each: int) -> Together:
-    """Emulators, `each` for every player. What a lost life means for learning changes no game."""
+def arena(players: Sequence[Player], each: int) -> "Together | Apart":
+    """Environments, `each` for every player and one in each part. A lost life means nothing here."""
     played = [changed(p.config, life_loss="ignore", noop_max=p.config.eval_noop_max, async_envs=False) for p in players]
-    return Together([make_lanes(config, each, len(players)) for config in played], [each] * len(players))
+    return side_by_side([(config, 1) for config in played for _ in range(each)])
 
 
 def choose(agent: SAC, state: State, players: Sequence[Player]) -> Act:
@@ -115,7 +119,7 @@ def subset(agent: SAC, state: State, runs: Sequence[int]) -> State:
 class Games:
     """Every player's episodes under way, and what came of them."""
 
-    def __init__(self, players: Sequence[Player], lanes: Together, each: int, device: torch.device):
+    def __init__(self, players: Sequence[Player], lanes: "Together | Apart", each: int, device: torch.device):
         self.players, self.lanes, self.each, self.device = players, lanes, each, device
         self.config, count = players[0].config, len(players) * each
         self.found = np.full((len(players), self.config.eval_episodes), np.nan)
@@ -142,7 +146,7 @@ class Games:
         u = u.view(len(self.players), self.each, 2).to(self.device)
         action = act(self.tape.observe(), u).cpu().numpy().ravel()
         after = [self._next(i) for i in range(len(self.playing))]
-        self.lanes.send(action, {i: self._seed(i, e) for i, e in enumerate(after)})
+        self.lanes.send(action, {i: self._seed(i, e) for i, e in enumerate(after) if e is not None})
         step = self.lanes.recv()
         self.tape.add(action, step)
         self.score += step.reward
@@ -151,29 +155,31 @@ class Games:
         for i in np.flatnonzero(ended).tolist():
             self._finish(i, after[i])
 
-    def _next(self, lane: int) -> int:
+    def _next(self, lane: int) -> int | None:
         """The episode that begins here if this one ends now. Two lanes may get the same: it is the same in both."""
         player, place = divmod(lane, self.each)
         waiting = self.waiting[player]
-        return waiting[place % len(waiting)] if waiting else self.playing[lane]
+        return waiting[place % len(waiting)] if waiting else None
 
-    def _cut_endless(self, step: Step, after: list[int]) -> np.ndarray:
+    def _cut_endless(self, step: Step, after: list[int | None]) -> np.ndarray:
         """Stop what has reached the time limit; the lanes whose episodes are over (L,)."""
-        endless = (self.length >= self.config.time_limit) & ~step.ended
+        endless = self.plays & (self.length >= self.config.time_limit) & ~step.ended
         for i in np.flatnonzero(endless).tolist():
-            self.tape.cut(i, self.lanes.reset({i: self._seed(i, after[i])})[i])
+            if (episode := after[i]) is not None:
+                self.tape.cut(i, self.lanes.reset({i: self._seed(i, episode)})[i])
         return step.ended | endless
 
-    def _finish(self, lane: int, after: int) -> None:
+    def _finish(self, lane: int, after: int | None) -> None:
         player = lane // self.each
         self.found[player, self.playing[lane]] = self.score[lane]
+        if after is None:
+            self.plays[lane] = False
+            self.lanes.park([lane])
+            return
         if after in self.waiting[player]:
             self.waiting[player].remove(after)
         self.playing[lane], self.length[lane], self.score[lane] = after, 0, 0.0
         self.noise[lane] = self._noise(lane)
-        if not np.isnan(self.found[player]).any():
-            self.lanes.parked.add(player)
-            self.plays[player * self.each : (player + 1) * self.each] = False
 
     def _seed(self, lane: int, episode: int) -> int:
         player = self.players[lane // self.each]

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from sacd import engine, memory, nets, report
-from sacd.commands import keep_traceback, score
+from sacd.commands import keep_traceback
 from sacd.config import Config, check_entropy
 from sacd.console import Bar, complain, numbers, plural, say
 from sacd.envs import names
@@ -27,6 +27,7 @@ from sacd.envs.pool import make_lanes
 from sacd.errors import Interrupted, ResourceError, UsageError, blaming
 from sacd.files import writing
 from sacd.runs import RunFolder
+from sacd.scoring import final_games
 from sacd.signals import Stop
 from sacd.train import ALONE, Training
 from sacd.types import Spec
@@ -48,8 +49,15 @@ class Job:
         return self.folder.path.name
 
     @property
+    def trained(self) -> bool:
+        """Whether only its final games are missing."""
+        return self.folder.model.exists()
+
+    @property
     def step(self) -> int:
-        """Where it goes on from: its newest checkpoint's step, or 0."""
+        """Where it goes on from: its newest checkpoint's step, or 0; a trained run's is the last."""
+        if self.trained:
+            return self.config.steps
         return max((int(p.name.removeprefix("step_")) for p in self.folder.saved_steps()), default=0)
 
 
@@ -89,9 +97,9 @@ def check_out(out: Path) -> None:
 
 def fleets(jobs: list[Job], device: torch.device) -> list[list[list[Job]]]:
     """Fleets one after the other, each of parts that are trained side by side. Their runs are at the same step."""
-    jobs = sorted(jobs, key=lambda job: -job.step)
+    jobs = sorted(jobs, key=lambda job: (-job.trained, -job.step))
     if device.type == "cpu":
-        return [[list(each)] for _, each in groupby(jobs, key=lambda job: (job.step, job.config.env))]
+        return [[list(each)] for _, each in groupby(jobs, key=lambda job: (job.trained, job.step, job.config.env))]
     return [split(alike, min(max(len(alike) // LEAST, 2), PARTS)) for alike in batches(jobs, device)]
 
 
@@ -110,7 +118,7 @@ def batches(jobs: list[Job], device: torch.device) -> Iterable[list[Job]]:
     def shape(job: Job) -> Spec:
         return replace(specs[job.config.env], actions=actions, action_start=0)
 
-    for (_, spec), same in groupby(jobs, key=lambda job: (job.step, shape(job))):
+    for (*_, spec), same in groupby(jobs, key=lambda job: (job.trained, job.step, shape(job))):
         mine = list(same)
         one = memory.needed_on_gpu(spec, mine[0].config, nets.parameters(nets.build(spec, mine[0].config)))
         most = max(int(free // one), 1)
@@ -172,10 +180,11 @@ class Fleet:
                 with blaming(range(number * each, (number + 1) * each)):
                     job.folder.claim(job.config)
                 held.append(job)
-            configs, folders = [job.config for job in jobs], [job.folder for job in jobs]
-            training = Training(configs, folders, Part(self, index, jobs), self.turns)
-            training.run(self.stop)
-            self._evaluate(training, jobs)
+            if not jobs[0].trained:
+                configs, folders = [job.config for job in jobs], [job.folder for job in jobs]
+                training = Training(configs, folders, Part(self, index, jobs), self.turns)
+                training.run(self.stop)
+            self._evaluate(jobs)
         except Interrupted:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is, the other runs go on
@@ -192,17 +201,15 @@ class Fleet:
                 job.folder.release()
         return [], ""
 
-    def _evaluate(self, training: Training, jobs: list[Job]) -> None:
+    def _evaluate(self, jobs: list[Job]) -> None:
         """Final games, game by game."""
-        numbered = list(enumerate(jobs))
-        for _, each in groupby(numbered, key=lambda pair: pair[1].config.env):
-            runs, mine = zip(*each, strict=True)
+        for env, each in groupby(jobs, key=lambda job: job.config.env):
+            mine = list(each)
             with self.lock:
-                self.bar.note(f"{names.short(mine[0].config.env)}: final games of {len(mine)} runs")
-            folders = [job.folder for job in mine]
-            score([job.config for job in mine], folders, training, list(runs), lambda n: None, self.stop)
-            for folder in folders:
-                report.curve([folder], folder.curve)
+                self.bar.note(f"{names.short(env)}: final games of {plural(len(mine), 'run')}")
+            final_games([job.config for job in mine], [job.folder for job in mine], lambda n: None, self.stop)
+            for job in mine:
+                report.curve([job.folder], job.folder.curve)
 
 
 class Part:

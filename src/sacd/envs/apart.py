@@ -112,12 +112,13 @@ class Apart:
         ends = np.linspace(0, len(games), count + 1).round().astype(int)
         shares = [games[a:b] for a, b in pairwise(ends.tolist())]
         self.starts = [0, *np.cumsum([sum(lanes for _, lanes in share) for share in shares]).tolist()]
+        self.parts, self.parked = ends.tolist(), dict[int, list[int]]()  # games by process, and those to be parked
         handle = os.memfd_create("sacd")
         self.processes: list[Process] = []
         try:
             self.processes += (Process(share, handle, len(games)) for share in shares)
             specs = [Spec(**(given | {"frame": tuple(given["frame"])})) for p in self.processes for given in p.answer()]
-            self.spec, self.actions_of_game = widest(specs), [spec.actions for spec in specs]
+            self.spec, self.actions_of = widest(specs), [spec.actions for spec in specs]
             self.shared = Shared(handle, self.starts[-1], self.spec.frame).arrays
             for process, first in zip(self.processes, self.starts, strict=False):
                 process.tell({"lanes": self.starts[-1], "first": first, "frame": self.spec.frame})
@@ -136,12 +137,19 @@ class Apart:
             self.processes[p].answer(self._lanes(p))
         return self.shared["frame"].copy()
 
+    def park(self, parts: Sequence[int]) -> None:
+        """From the next step on these games stand still."""
+        for p, mine in enumerate(split(dict.fromkeys(parts), self.parts)):
+            if mine:
+                self.parked.setdefault(p, []).extend(mine)
+
     def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
         """Begin a step everywhere."""
         self.shared["actions"][:] = actions
         shares = split(seeds, self.starts) if seeds else [{}] * len(self.processes)
-        for process, mine in zip(self.processes, shares, strict=True):
-            process.tell({"seeds": list(mine.items())} if mine else None)
+        for p, (process, mine) in enumerate(zip(self.processes, shares, strict=True)):
+            words: dict[str, Any] = {"seeds": list(mine.items())} if mine else {}
+            process.tell(words | {"park": self.parked.pop(p)} if p in self.parked else words)
 
     def recv(self) -> Step:
         """Finish it everywhere. The frames are good until the next step begins."""
@@ -205,6 +213,7 @@ def turn(lanes: Together, mine: dict[str, NDArray[Any]], words: dict[str, Any]) 
     if "reset" in words:
         mine["frame"][:] = lanes.reset(dict(words["reset"]), first=words["all"])
         return
+    lanes.park(words.get("park", ()))
     lanes.send(mine["actions"].copy(), dict(words.get("seeds", ())))
     step = lanes.recv()
     for name in ("frame", "reward", "closes", "ended"):

@@ -7,6 +7,7 @@ step, because checkers that look once miss what kills long runs.
 
 import contextlib
 import math
+import multiprocessing
 import signal
 import traceback
 from functools import partial
@@ -33,8 +34,9 @@ def make_one(env: str) -> gym.Env:
 
 def make_in_worker(env: str) -> gym.Env:
     """The same in a process of its own, which leaves Ctrl-C and its kin to the one that learns."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)
+    if multiprocessing.parent_process() is not None:  # Gymnasium makes one here too, to see its spaces
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
     return make_one(env)
 
 

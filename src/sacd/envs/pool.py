@@ -6,9 +6,9 @@ never after an extra one, so that an interruption changes nothing.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from sacd.config import Config
 from sacd.envs import names
 from sacd.envs.together import Together
 from sacd.types import Episode, Spec, Step
+
+if TYPE_CHECKING:
+    from sacd.envs.apart import Apart
 
 
 class Lanes(Protocol):
@@ -48,20 +51,22 @@ def make_lanes(config: Config, lanes: int, games: int = 1) -> Lanes:
 def lanes_of(configs: list[Config], each: int) -> tuple[Lanes, list[int]]:
     """Lanes of several runs, `each` a run, and every run's number of actions. Runs of one game stand side by side."""
     games = [(runs[0], len(runs)) for runs in (list(g) for _, g in groupby(configs, key=lambda c: c.env))]
-    counts = [(config, runs * each) for config, runs in games]
+    if len(games) == 1:
+        lanes = make_lanes(configs[0], len(configs) * each)
+        return lanes, [lanes.spec.actions] * len(configs)
+    fleet = side_by_side([(config, runs * each) for config, runs in games])
+    actions = [count for count, (_, runs) in zip(fleet.actions_of, games, strict=True) for _ in range(runs)]
+    return fleet, actions
+
+
+def side_by_side(games: Sequence[tuple[Config, int]]) -> "Together | Apart":
+    """Lanes of several games, so many each, as if they were of one; where there are cores for it, in processes."""
     if all(names.is_atari(config.env) for config, _ in games):
         from sacd.envs import apart  # noqa: PLC0415
 
-        if several := apart.processes(counts):
-            fleet = apart.Apart(counts, several)
-            return fleet, _per_run(fleet.actions_of_game, games)
-    parts = [make_lanes(config, lanes, len(games)) for config, lanes in counts]
-    actions = _per_run([part.spec.actions for part in parts], games)
-    return (parts[0] if len(parts) == 1 else Together(parts, [lanes for _, lanes in counts])), actions
-
-
-def _per_run(actions: list[int], games: list[tuple[Config, int]]) -> list[int]:
-    return [count for count, (_, runs) in zip(actions, games, strict=True) for _ in range(runs)]
+        if several := apart.processes(games):
+            return apart.Apart(games, several)
+    return Together([make_lanes(config, lanes, len(games)) for config, lanes in games], [lanes for _, lanes in games])
 
 
 class Pool:

@@ -26,7 +26,8 @@ class Together:
     def __init__(self, parts: "Sequence[Lanes]", counts: Sequence[int]):
         self.parts, self.starts = parts, [0, *np.cumsum(counts).tolist()]
         self.spec = widest([part.spec for part in parts])
-        self.parked: set[int] = set()  # parts that stand still
+        self.actions_of = [part.spec.actions for part in parts]
+        self.parked: set[int] = set()
 
     def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
         """Start the lanes in `seeds` anew; the frames of all lanes."""
@@ -43,6 +44,10 @@ class Together:
                 frame[self.starts[p] : self.starts[p + 1]] = self.parts[p].reset(mine)
         self.frame = frame
         return frame
+
+    def park(self, parts: Sequence[int]) -> None:
+        """From here on these parts stand still."""
+        self.parked.update(parts)
 
     def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
         """Begin a step everywhere but in parked parts."""
@@ -66,7 +71,7 @@ class Together:
             part.close()
 
     def _still(self, part: int) -> Step:
-        """What a parked part answers."""
+        """A parked part's answer."""
         count = self.starts[part + 1] - self.starts[part]
         frame = self.frame[self.starts[part] : self.starts[part + 1]]
         return Step(frame, frame, np.zeros(count), np.zeros(count, np.uint8), np.zeros(count, bool))
