@@ -77,8 +77,10 @@ class Tale:
 class Stream:
     """A tape and its tales, fed together."""
 
-    def __init__(self, runs: int = 1, lanes: int = 1, slots: int = 1000, n: int = 1, stack: int = 4):
-        self.tape = Replay(spec(stack), runs, lanes, slots, n, GAMMA)
+    def __init__(
+        self, runs: int = 1, lanes: int = 1, slots: int = 1000, n: int = 1, stack: int = 4, device: str = "cpu"
+    ):
+        self.tape = Replay(spec(stack), runs, lanes, slots, n, GAMMA, torch.device(device))
         self.tales = [Tale(i) for i in range(runs * lanes)]
         self.tape.start(np.stack([tale.frame(True) for tale in self.tales]))
 

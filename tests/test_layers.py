@@ -26,8 +26,9 @@ LEAVES = {  # module: the modules of this package it may import
     "schedules": ("errors",), "heads": ("losses",), "optim": ("kernels", "kernels.adam", "kernels.gradient"),
     "presets": (), "config": ("errors", "schedules", "presets"),
     "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",),
-    "kernels.lookup": ("kernels", "kernels.lookup_triton"), "kernels.lookup_triton": ("types",),
-    "replay": ("types", "kernels", "kernels.frames", "kernels.lookup"),
+    "kernels.mirror": ("types", "kernels", "kernels.frames", "kernels.mirror_triton"),
+    "kernels.lookup": ("types",), "kernels.mirror_triton": ("types", "kernels.frames"),
+    "replay": ("types", "kernels", "kernels.frames", "kernels.lookup", "kernels.mirror"),
     "console": (), "engine": ("errors", "graph", "machine"),
 }  # fmt: skip
 CALLED = ("eval", "exec", "compile", "__import__", "torch.load", "torch.save", "np.load", "os.system", "os.popen")
@@ -92,9 +93,9 @@ def test_reports_read_files_only(module):
 
 
 def test_only_the_top_sees_agents():
-    """The algorithm is known to the loop, its checkpoints, the commands and the evaluation, and to nobody else."""
+    """The algorithm is known to the loop, its checkpoints, the scores and the evaluation, and to nobody else."""
     seeing = {m for m in ALL if touches(m, "agents") and not m.startswith("agents")}
-    assert seeing <= {"train", "saved", "commands", "evaluate"}
+    assert seeing <= {"train", "saved", "scoring", "evaluate"}
     assert {"train", "evaluate"} <= seeing
 
 

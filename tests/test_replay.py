@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sacd.memory import tape_bytes
-from sacd.replay import COLUMNS, Replay, slots_for
+from sacd.memory import slots_for, tape_bytes
+from sacd.replay import COLUMNS, Replay
 from sacd.types import NOT_ENDED, TRUNCATED, Spec, Step
 from streams import ENDS, NOTHING, Stream, check, mixed, read, sweep
 

@@ -15,7 +15,8 @@ import torch
 from sacd import checkpoint
 from sacd.cli import main
 from sacd.clock import Clock
-from sacd.replay import Replay, slots_for
+from sacd.memory import slots_for
+from sacd.replay import Replay
 from sacd.runs import RunFolder
 from sacd.types import Spec
 

@@ -67,8 +67,9 @@ def pin(threads: int, image: bool) -> None:
     torch.set_flush_denormal(True)
 
 
-def hasten(agent: Any, device: "torch.device") -> Callable[..., Any]:
-    """On a GPU, have the agent's gradient step recorded and replayed. What to act with, likewise.
+def hasten(agent: Any, replay: Any, device: "torch.device") -> Callable[..., Any]:
+    """On a GPU, have the agent's gradient step recorded and replayed, and what replay does there. What to act with,
+    likewise.
 
     Emulators wait for actions, so acting goes before another part's gradient step.
     """
@@ -77,6 +78,7 @@ def hasten(agent: Any, device: "torch.device") -> Callable[..., Any]:
     from sacd.graph import Recorded  # noqa: PLC0415
 
     agent.step = Recorded(agent.gradient_step)
+    replay.hasten(Recorded)
     return Recorded(agent.act, urgent=True)
 
 

@@ -8,7 +8,6 @@ import torch
 
 from sacd.config import Config
 from sacd.errors import ResourceError
-from sacd.replay import slots_for
 from sacd.types import Spec
 
 FIXED = 600 * 2**20  # torch, the emulator and the interpreter
@@ -57,6 +56,12 @@ def left_in(group: Path) -> int | None:
             continue
         return int(most) - taken + int(facts.get(cached, 0)) if most != "max" and int(most) < UNLIMITED else None
     return None
+
+
+def slots_for(spec: Spec, buffer_size: int, steps: int, lanes: int) -> int:
+    """Ring size of a lane: no more than the run can fill, where every step of vectors or eighth of images is a last."""
+    each = steps // lanes + 2
+    return max(min(buffer_size // lanes, each + (each // 8 if spec.image else each)), 2 * spec.stack + 2)
 
 
 def tape_bytes(spec: Spec, buffer_size: int, steps: int) -> int:

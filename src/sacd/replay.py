@@ -15,15 +15,17 @@ sampled index is uniform over exactly those.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sacd.kernels import lookup
+from sacd.kernels import lookup, mirror
 from sacd.kernels.frames import Stacks
-from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Batch, Spec, Step
+from sacd.types import NOT_ENDED, TRUNCATED, Batch, Spec, Step
 
 COLUMNS = ("frame", "action", "reward", "closes", "age")  # what a slot holds
 NOWHERE = np.empty(0, np.int64)
@@ -46,8 +48,8 @@ class Replay:
         self.n_step, self.gamma, self.device = n_step, gamma, device or torch.device("cpu")
         count = runs * lanes
         dtype = torch.uint8 if spec.image else torch.float32
-        self.frame = torch.empty((count, slots, *spec.frame), dtype=dtype, device=device)  # untouched pages are free
-        self._tape = self.frame.flatten(0, 1)
+        self._tape = torch.empty((count * slots + 1, *spec.frame), dtype=dtype, device=device)  # the last is nowhere
+        self.frame = self._tape[:-1].view(count, slots, *spec.frame)  # untouched pages are free
         self.action = np.full((count, slots), -1, np.int16)
         self.reward = np.zeros((count, slots), np.float32)
         self.closes = np.zeros((count, slots), np.uint8)
@@ -57,15 +59,14 @@ class Replay:
         self.oldest = np.zeros(count, np.int64)  # the first transition whose stack is whole
         self.taken = np.zeros(count, np.int64)  # transitions so far
         self.open = np.zeros(count, np.int64)  # transitions since a return closed: their n steps may be missing
-        self._lane, self._run = np.arange(count), np.arange(runs)[:, None]
+        self._lane = np.arange(count)
         self._reach = spec.stack - 1 if spec.image else 0
         self._back = np.arange(self._reach, -1, -1)  # to the frames of a stack
-        self._ahead = np.arange(n_step)  # to the rewards of a return
         self._weight = (gamma ** np.arange(n_step + 1)).astype(np.float32)
-        self._mirror: lookup.Lookup | None = None
-        if lookup.wanted(self.device):
-            self._mirror = lookup.Lookup(count, slots, self.device)
-            self._weights = torch.from_numpy(self._weight).to(self.device)
+        self._mirror: mirror.Mirror | None = None
+        if mirror.wanted(self.device):
+            self._mirror = mirror.Mirror(self._tape, runs, lanes, slots, self._reach + 1, self._weight)
+        self._settled = False
 
     def start(self, frame: NDArray) -> None:
         """The first frames of all lanes."""
@@ -104,8 +105,22 @@ class Replay:
         self._forget()
 
     def observe(self) -> Tensor | Stacks:
-        """The newest observations (R, E, *obs)."""
+        """The newest observations (R, E, *obs). On a GPU they change in place."""
+        if self._mirror is not None:
+            self.settle()
+            return self._on_tape(self._mirror.seen)
         return self._stacks(self._lane, self.head, (self.runs, self.lanes))
+
+    def settle(self) -> None:
+        """Have everything where it belongs, also on a GPU, where writes may wait."""
+        if self._mirror is not None and not self._settled:
+            self._mirror.settle(self.oldest, self._spans(), self._rows(self._lane, self.head))
+            self._settled = True
+
+    def hasten(self, record: mirror.Record) -> None:
+        """From here on what runs on a GPU is recorded and replayed."""
+        if self._mirror is not None:
+            self._mirror.hasten(record)
 
     @property
     def sampled_on(self) -> torch.device:
@@ -122,12 +137,13 @@ class Replay:
         Where that is a GPU, they are overwritten by the next call.
         """
         if self._mirror is not None:
-            spans = self._spans()
-            found = self._mirror.find(u, self.oldest, spans, self._weights, self._reach + 1, clip_reward)
-            obs, next_obs = self._observations(found.rows), self._observations(found.after)
-            return Batch(obs, found.action, found.reward, found.discount, next_obs)
-        lane, slot = self._find(u.cpu().numpy())
-        reward, discount, after = self._returns(lane, slot, clip_reward)
+            self.settle()
+            found = self._mirror.find(u, clip_reward)
+            if self.spec.image:
+                return found
+            return replace(found, obs=self._on_tape(found.obs), next_obs=self._on_tape(found.next_obs))
+        lane, slot = lookup.places(u.cpu().numpy(), self.oldest, self._spans(), self.order)
+        reward, discount, after = lookup.returns(lane, slot, self.reward, self.closes, self._weight, clip_reward)
         shape = tuple(u.shape)
         return Batch(
             self._stacks(lane, slot, shape),
@@ -141,15 +157,19 @@ class Replay:
         """Frames into these lanes' newest slots, which nothing has followed yet; where those lie."""
         at = self.head[lanes] % self.slots
         rows = lanes * self.slots + at
-        self._tape.index_copy_(0, lookup.upload(rows, self.device), lookup.upload(frame, self.device))
+        if self._mirror is not None:
+            self._mirror.put(rows, frame)
+        else:
+            self._tape.index_copy_(0, self._on_device(rows), torch.from_numpy(frame).to(self.device))
         self.action[lanes, at], self.closes[lanes, at], self.age[lanes, at] = -1, NOT_ENDED, age
         return rows
 
     def _tell(self, rows: NDArray, places: NDArray = NOWHERE) -> None:
-        """The mirror on a GPU: these slots, and these entries of `order`, were written."""
+        """The half on a GPU: these slots, and these entries of `order`, were written."""
+        self._settled = False
         if self._mirror is not None:
             columns = (getattr(self, k).ravel()[rows] for k in COLUMNS[1:])
-            self._mirror.tell(rows, lookup.pack(*columns), places, self.order.ravel()[places])
+            self._mirror.tell(rows, mirror.pack(*columns), places, self.order.ravel()[places])
 
     def _forget(self) -> None:
         """Move `oldest` past transitions whose stack begins before the tape does."""
@@ -167,46 +187,30 @@ class Replay:
         ready = self.taken - np.minimum(self.open, self.n_step - 1)
         return np.maximum(ready - self.oldest, 0).reshape(self.runs, self.lanes)
 
-    def _find(self, u: NDArray) -> tuple[NDArray, NDArray]:
-        """Lane and slot (R*B,) of the transitions at uniforms u (R, B)."""
-        spans = self._spans()
-        reached = spans.cumsum(1)  # (R, E)
-        index = (u * reached[:, -1:]).astype(np.int64)  # (R, B)
-        lane = (index[:, :, None] >= reached[:, None, :]).sum(-1) + self._run * self.lanes
-        before = (reached - spans).ravel()  # transitions in the run's earlier lanes
-        number = self.oldest[lane] + index - before[lane]
-        lane = lane.ravel()
-        return lane, self.order[lane, number.ravel() % self.slots]
-
-    def _returns(self, lane: NDArray, slot: NDArray, clip: bool) -> tuple[NDArray, NDArray, NDArray]:
-        """n-step reward, discount, and the slot to bootstrap from."""
-        at = lane[:, None] * self.slots + (slot[:, None] + self._ahead) % self.slots  # (N, n) on the flat tape
-        closes = self.closes.ravel()[at]
-        last = np.where(closes.any(1), (closes != NOT_ENDED).argmax(1), self.n_step - 1)  # the last reward to sum
-        reward = self.reward.ravel()[at]
-        weight = self._weight[:-1] * (self._ahead <= last[:, None])
-        total = ((reward.clip(-1, 1) if clip else reward) * weight).sum(1)
-        alive = closes[np.arange(len(slot)), last] != TERMINATED
-        return total, self._weight[last + 1] * alive, slot + last + 1
-
     def _stacks(self, lane: NDArray, slot: NDArray, shape: Sequence[int]) -> Tensor | Stacks:
         """Observations (*shape, *obs) ending at these slots."""
-        age = self.age[lane, slot % self.slots]
-        rows = lane[:, None] * self.slots + (slot[:, None] - np.minimum(self._back, age[:, None])) % self.slots
-        return self._observations(lookup.upload(rows, self.device).view(*shape, -1))
+        return self._on_tape(Stacks(self._tape, self._on_device(self._rows(lane, slot)).view(*shape, -1)))
 
-    def _observations(self, rows: Tensor) -> Tensor | Stacks:
-        """Observations of stacks (…, S) of the tape; images on a GPU are left where they are."""
-        found = Stacks(self._tape, rows)
-        if self.spec.image and self.frame.is_cuda:
+    def _rows(self, lane: NDArray, slot: NDArray) -> NDArray:
+        """The tape's frames of the stacks that end at these slots (N, S)."""
+        age = self.age[lane, slot % self.slots]
+        return lane[:, None] * self.slots + (slot[:, None] - np.minimum(self._back, age[:, None])) % self.slots
+
+    def _on_device(self, index: NDArray) -> Tensor:
+        return torch.from_numpy(index).to(self.device)
+
+    def _on_tape(self, found: Any) -> Tensor | Stacks:
+        """Observations; images on a GPU are left where they are."""
+        if self.spec.image and self._mirror is not None:
             return found
-        return found.gather().view(*rows.shape[:-1], *self.spec.obs)
+        return found.gather().view(*found.rows.shape[:-1], *self.spec.obs)
 
     def save(self, run: int, since: list[int]) -> tuple[dict[str, Tensor], dict[str, list[int]]]:
         """A run's slots from number `since` (E,) on, lane by lane, and the counters that place them.
 
         The slot before is saved again: a cut may have closed its return since.
         """
+        self.settle()
         mine = self._lane[run * self.lanes : (run + 1) * self.lanes]
         chunk = {}
         for lane, first in zip(mine, since, strict=True):
@@ -220,6 +224,7 @@ class Replay:
 
     def load(self, run: int, chunks: Iterable[dict[str, Tensor]], counters: dict[str, list[int]]) -> None:
         """Lay saved chunks back, oldest first; later ones correct the slots they share."""
+        self.settle()
         mine = range(run * self.lanes, (run + 1) * self.lanes)
         for chunk in chunks:
             for e, lane in enumerate(mine):
@@ -236,9 +241,3 @@ class Replay:
             numbers = np.arange(self.taken[lane] - len(acted), self.taken[lane])
             self.order[lane, numbers % self.slots] = acted
             self._tell(lane * self.slots + held % self.slots, lane * self.slots + numbers % self.slots)
-
-
-def slots_for(spec: Spec, buffer_size: int, steps: int, lanes: int) -> int:
-    """Ring size of a lane: no more than the run can fill, where every step of vectors or eighth of images is a last."""
-    each = steps // lanes + 2
-    return max(min(buffer_size // lanes, each + (each // 8 if spec.image else each)), 2 * spec.stack + 2)

@@ -40,6 +40,7 @@ class Saved:
     def save(self) -> None:
         """Every run's checkpoint of this step."""
         runs, device = range(len(self.folders)), self.state.log_alpha.device
+        self.replay.settle()
         if device.type == "cuda":  # other threads have other streams
             torch.cuda.current_stream(device).synchronize()
         if len(runs) == 1:

@@ -19,7 +19,7 @@ from sacd.config import Config, check_entropy
 from sacd.envs.pool import Pool
 from sacd.errors import blaming
 from sacd.log import RunLog, Samples
-from sacd.replay import Replay, slots_for
+from sacd.replay import Replay
 from sacd.runs import RunFolder
 from sacd.saved import Saved
 from sacd.signals import Stop
@@ -63,9 +63,9 @@ class Training:
         seeds = torch.tensor([c.seed for c in configs])
         keys = seeds.to(self.device)
         self.state = self.agent.init(keys)
-        self.act = engine.hasten(self.agent, self.device)
-        slots = slots_for(spec, config.buffer_size, config.steps, config.n_envs)
+        slots = memory.slots_for(spec, config.buffer_size, config.steps, config.n_envs)
         self.replay = Replay(spec, len(configs), config.n_envs, slots, config.n_step, config.gamma, self.device)
+        self.act = engine.hasten(self.agent, self.replay, self.device)
         self.clock = Clock(config)
         row = config.log_every / config.train_freq * config.gradient_steps
         self.logs = [RunLog(f.metrics, f.episodes, row, math.log(a)) for f, a in zip(folders, actions, strict=True)]

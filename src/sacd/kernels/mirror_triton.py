@@ -1,15 +1,11 @@
 """One program looks up some transitions of one run: lane and slot, the n-step return, both stacks' frames."""
 
-from typing import TYPE_CHECKING
-
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from sacd.types import NOT_ENDED, TERMINATED
-
-if TYPE_CHECKING:
-    from sacd.kernels.lookup import Found
+from sacd.kernels.frames import Stacks
+from sacd.types import NOT_ENDED, TERMINATED, Batch
 
 MOST = 64  # transitions of a program
 
@@ -67,13 +63,14 @@ def _find(
 
 
 def find(
-    u: Tensor, limits: Tensor, marks: Tensor, weight: Tensor, slots: int, lanes: int, clip: bool, found: "Found"
+    u: Tensor, limits: Tensor, marks: Tensor, weight: Tensor, slots: int, lanes: int, clip: bool, found: Batch
 ) -> None:
-    """See lookup.py: `limits` are the first transition and the number of each lane, `lanes` those of a run."""
+    """See mirror.py: `limits` are the first transition and the number of each lane, `lanes` those of a run."""
     runs, count = u.shape
+    assert isinstance(found.obs, Stacks) and isinstance(found.next_obs, Stacks)
     block = min(triton.next_power_of_2(count), MOST)
     _find[(runs, triton.cdiv(count, block))](
-        u, limits, marks, weight, found.rows, found.action, found.reward, found.discount, found.after,
-        runs * lanes, marks.shape[1], count, E=lanes, SLOTS=slots, N=len(weight) - 1, S=found.rows.shape[-1], CLIP=clip,
-        NOT_ENDED=NOT_ENDED, TERMINATED=TERMINATED, BLOCK=block,
+        u, limits, marks, weight, found.obs.rows, found.action, found.reward, found.discount, found.next_obs.rows,
+        runs * lanes, len(marks) // 2, count, E=lanes, SLOTS=slots, N=len(weight) - 1, S=found.obs.rows.shape[-1],
+        CLIP=clip, NOT_ENDED=NOT_ENDED, TERMINATED=TERMINATED, BLOCK=block,
     )  # fmt: skip
