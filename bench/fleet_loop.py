@@ -1,6 +1,6 @@
 """A whole fleet in its learning phase, and its emulators alone: environment steps a second, and the share reached.
 
-    python bench/fleet_loop.py [--games 20] [--seeds 5] [--parts 4] [--precision bf16] [--seconds 20]
+    python bench/fleet_loop.py [--games 20] [--seeds 5] [--parts 3] [--precision bf16] [--seconds 20]
 
 All in one run: first the emulators with random actions, then the fleet as `sacd sweep` trains it, timed from a while
 after its first updates on.
@@ -17,7 +17,7 @@ from sacd import engine
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--games", type=int, default=20)
 parser.add_argument("--seeds", type=int, default=5)
-parser.add_argument("--parts", default="4", help="that take turns; several numbers are tried one after the other")
+parser.add_argument("--parts", default="3", help="that take turns; several numbers are tried one after the other")
 parser.add_argument("--precision", default="bf16")
 parser.add_argument("--device", default="auto")
 parser.add_argument("--switch", type=float, default=0.005, help="seconds a thread may keep Python from the others")

@@ -86,7 +86,7 @@ def test_the_tape_is_the_cpus():
         for tape in tapes:
             tape.add(action, step)
     u = torch.rand(2, 40, generator=g, dtype=torch.float64)
-    cpu, gpu = (vars(tape.sample(u, True)) for tape in tapes)
+    cpu, gpu = (vars(tape.sample(u.to(tape.sampled_on), True)) for tape in tapes)
     assert all(torch.equal(cpu[k], whole(gpu[k]).cpu()) for k in cpu)
     assert torch.equal(tapes[0].observe(), whole(tapes[1].observe()).cpu())
     chunks = [tape.save(1, [70]) for tape in tapes]

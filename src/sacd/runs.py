@@ -77,14 +77,6 @@ class RunFolder:
                 f"{self.path} is in use by process {holder}; wait for it, or take another --run."
             ) from None
 
-    def require_new(self) -> None:
-        """Refuse to begin where a trained run has lost its checkpoints: beginning would overwrite it."""
-        if any(path.exists() and path.stat().st_size for path in (self.metrics, self.episodes)) and self.model.exists():
-            raise CheckpointError(
-                f"{self.path} holds a trained run without its checkpoints: it cannot go on, and beginning anew would "
-                "overwrite it. Take another folder, or delete this one."
-            )
-
     def release(self) -> None:
         """Let another process have the folder."""
         if self._lock.is_locked:

@@ -33,7 +33,7 @@ from sacd.train import ALONE, Training
 from sacd.types import Spec
 
 RESERVE = 4 * 2**30  # bytes of a GPU left for its own context, libraries and kernels
-PARTS, LEAST = 4, 12  # parts that take turns, at most; runs of each where they are more than two
+PARTS, LEAST = 3, 16  # parts that take turns, at most; runs of each where they are more than two
 REPORTS = 10  # lines a game over a run
 
 
