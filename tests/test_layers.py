@@ -27,6 +27,8 @@ LEAVES = {  # module: the modules of this package it may import
     "presets": (), "config": ("errors", "schedules", "presets"),
     "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",),
     "replay": ("types", "kernels.frames"),
+    "report.paper": ("envs.names",), "report.scores": ("report.paper",),
+    "report.compare": ("report.paper", "report.scores"),
     "console": (), "engine": ("errors", "graph", "machine"),
 }  # fmt: skip
 CALLED = ("eval", "exec", "compile", "__import__", "torch.load", "torch.save", "np.load", "os.system", "os.popen")
