@@ -185,7 +185,7 @@ def test_results_are_whole(out):
 
 def test_latex_escapes(runs):
     """Nothing that LaTeX reads as a command comes from the files."""
-    assert results_table.escape("a_b & 5 % ~ # ± \\x é") == r"a\_b \& 5 \% \textasciitilde{} \# $\pm$ /x "
+    assert results_table.escape("a_b & 5 % ~ # ± \\x é") == r"a\_b \& 5 \% $\sim$ \# $\pm$ /x "
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")

@@ -13,9 +13,10 @@ from sacd.report.compare import rounded
 from sacd.report.experiment import Block, Experiment
 from sacd.report.paper import FACTS
 from sacd.report.read import POLICIES
-from sacd.report.scores import AGGREGATES, improvement, interval, normalised, resampled
+from sacd.report.scores import AGGREGATES, improvement, interval, mean, median, normalised, resampled
 
 AUTHOR = "the author's seeds"
+OF_MEANS = (median, mean)  # aggregates that need no more than the games' means
 KNOWN = [facts.game for facts in FACTS.values() if facts.seeds]
 EXPLAINED = (
     "Human-normalised scores (0: random player, 1: human) of the seeds' means; in brackets 95 % intervals by "
@@ -74,9 +75,16 @@ def aggregate_rows(found: Experiment) -> list[tuple[str, ...]]:
     """Every sample's aggregates as text, the head first."""
     told = [("whose", "games", "seeds", *AGGREGATES)]
     for sample in samples(found):
-        values = [f"{value:z.3f} [{low:z.3f}, {high:z.3f}]" for value, low, high in sample.aggregates().values()]
+        values = [f"{value:z.4f} [{low:z.4f}, {high:z.4f}]" for value, low, high in sample.aggregates().values()]
         told.append((sample.who, sample.told, sample.seeds, *values))
-    return told
+    return [*told, _published()]
+
+
+def _published() -> tuple[str, ...]:
+    """What can be said of the paper's own means: of all games, but of no run."""
+    games = [normalised(facts, [facts.sac_mean]) for facts in FACTS.values()]
+    values = [f"{function(games):z.4f}" if function in OF_MEANS else "n/a" for function in AGGREGATES.values()]
+    return ("the paper's means", f"{len(games)} (all)", "n/a", *values)
 
 
 def improvement_rows(found: Experiment) -> list[tuple[str, ...]]:

@@ -23,7 +23,8 @@ from sacd.report.scores import AGGREGATES, interval, mean_sd, percent, profile, 
 PAPER = "0.6"  # the paper's bars
 LINEAR = 1.0  # ±100 %: up to here the axis of figure 1 is linear, beyond it logarithmic
 STEPS = (-1, -0.5, 0, 0.5, 1, 3, 10, 30, 100, 300)  # its ticks
-ROOM = 1.7  # what its axis goes beyond the longest bar, for the number
+WIDTH = 0.84  # of a game's bars together
+ROOM = 2.2  # times the longest bar: where its axis ends, for the number
 NEAR = 0.05  # normalised score: up to here the profile's axis is linear, for most runs lie there
 MARKS = (-1, -0.3, -0.1, -0.05, 0, 0.05, 0.1, 0.3, 1, 3)  # its ticks
 DENSITY = 120  # dots an inch
@@ -46,57 +47,35 @@ def colours(found: Experiment) -> dict[str, str]:
 
 def relative_performance(found: Experiment) -> Figure:
     """Bars of (score - Rainbow) / Rainbow: the paper's and ours, in the paper's order of games."""
-    shades = colours(found)
-    bars = 1 + len(found.blocks)
-    figure = Figure(figsize=(9.5, 1.4 + len(FACTS) * (0.12 + 0.16 * bars)), layout="constrained")
-    ax = figure.add_subplot()
-    place = np.arange(len(FACTS), dtype=float)
-    width = 0.84 / bars
-    paper = {game: relative(game, facts.sac_mean) for game, facts in FACTS.items()}
-    _bars(ax, place - 0.42 + width / 2, width, [f"{percent(v)}" for v in paper.values()], list(paper.values()),
-          color=PAPER, label="SAC, paper")  # fmt: skip
-    for i, block in enumerate(found.blocks, 1):
-        ours = [_relative(cell) for cell in block.cells]
-        told = [
-            cell.seeds if not cell.finished else percent(v) + _few(cell)
-            for v, cell in zip(ours, block.cells, strict=True)
-        ]
-        _bars(
-            ax,
-            place - 0.42 + width * (i + 0.5),
-            width,
-            told,
-            ours,
-            color=shades[block.name],
-            label=f"here, greedy: {block.name}",
-        )
-    _dress_relative(ax, [v for bar in ax.containers for v in getattr(bar, "datavalues", ()) if math.isfinite(v)])
+    paper = [relative(game, facts.sac_mean) for game, facts in FACTS.items()]
+    bars: list[tuple[str, str, list[float], list[str]]] = [("SAC, paper", PAPER, paper, [percent(v) for v in paper])]
+    for block in found.blocks:
+        ours = [relative(cell.game, mean_sd(cell.means("greedy"))[0]) for cell in block.cells]
+        told = [_told(cell, value) for cell, value in zip(block.cells, ours, strict=True)]
+        bars.append((f"here, greedy: {block.name}", colours(found)[block.name], ours, told))
+    figure = Figure(figsize=(9.5, 1.4 + len(FACTS) * (0.12 + 0.16 * len(bars))), layout="constrained")
+    ax, width = figure.add_subplot(), WIDTH / len(bars)
+    for i, (label, colour, values, told) in enumerate(bars):
+        place = np.arange(len(FACTS)) - WIDTH / 2 + width * (i + 0.5)
+        ax.barh(place, values, 0.94 * width, color=colour, label=label)
+        for y, value, text in zip(place, values, told, strict=True):
+            end = max(value, 0.0) if math.isfinite(value) else 0.0  # right of the axis, where no name of a game is
+            ax.annotate(text, (end, y), (4, 0), textcoords="offset points", va="center", fontsize=7.5, color=GREY)
+    _dress_relative(ax, max(v for _, _, values, _ in bars for v in values if math.isfinite(v)))
     figure.legend(loc="outside upper left", ncols=1, fontsize=9, frameon=False)
     return figure
 
 
-def _relative(cell: Cell) -> float:
-    return relative(cell.game, mean_sd(cell.means("greedy"))[0])
+def _told(cell: Cell, value: float) -> str:
+    """A bar's number, or why there is none."""
+    if not cell.finished:
+        return cell.seeds if not cell.runs else f"{cell.seeds} seeds"
+    return percent(value) + (f"  ({cell.seeds} seeds)" if "of" in cell.seeds else "")
 
 
-def _few(cell: Cell) -> str:
-    return f"  ({cell.seeds} seeds)" if "of" in cell.seeds else ""
-
-
-def _bars(ax: Axes, place: Any, width: float, told: list[str], values: list[float], **style: Any) -> None:
-    """Bars with their numbers at the ends; where there is no number, the reason at the axis."""
-    ax.barh(place, values, 0.94 * width, **style)
-    for y, value, text in zip(place, values, told, strict=True):
-        left = value < 0  # a number that is not there is not
-        where, colour = (value, "0.2") if math.isfinite(value) else (0, GREY)
-        offset, side = ((-4, 0), "right") if left else ((4, 0), "left")
-        style = {"textcoords": "offset points", "ha": side, "va": "center", "fontsize": 7.5, "color": colour}
-        ax.annotate(text, (where, y), offset, **style)
-
-
-def _dress_relative(ax: Axes, values: list[float]) -> None:
+def _dress_relative(ax: Axes, most: float) -> None:
     ax.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
-    ax.set_xlim(-1.6, ROOM * max(*values, LINEAR) + 1)
+    ax.set_xlim(-1.1, ROOM * max(most, LINEAR))
     ax.set_xticks([t for t in STEPS if t <= ax.get_xlim()[1]])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:+,.0f} %" if value else "0"))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -123,10 +102,14 @@ def aggregate_bands(found: Experiment) -> Figure:
             ax.plot([value] * 2, [y - 0.28, y + 0.28], color=shade(sample), lw=2)
     for ax, name in zip(axes, AGGREGATES, strict=True):
         ax.set_title(name, fontsize=10)
+        ax.use_sticky_edges = False
+        ax.margins(x=0.08)
+        ax.axhline(sum(sample.known for sample in drawn) - 0.5, color=GREY, lw=0.8)
         ax.xaxis.set_major_locator(MaxNLocator(4))
         ax.grid(axis="x", alpha=0.3)
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
+        ax.tick_params(axis="x", labelsize=8.5)
     axes[0].set_yticks(range(len(drawn)), [f"{s.who} · games {s.told}, seeds {s.seeds}" for s in drawn], fontsize=8.5)
     axes[0].set_ylim(len(drawn) - 0.5, -0.5)
     figure.supxlabel(

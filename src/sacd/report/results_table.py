@@ -18,7 +18,7 @@ HEAD = (
     "SAC here, sampled", "author's range", "of ours in it", "P(ours > his)", "verdict",
 )  # fmt: skip
 NONE = "n/a"
-LATEX = {"±": r"$\pm$", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "~": r"\textasciitilde{}", ">": "$>$"}
+LATEX = {"±": r"$\pm$", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "~": r"$\sim$", ">": "$>$"}
 PREAMBLE = r"""\documentclass{article}
 \usepackage[landscape,margin=1cm]{geometry}
 \usepackage{booktabs}
@@ -86,9 +86,9 @@ def _tabular(block: Block, found: Experiment) -> str:
     lines = [" & ".join(map(escape, row)) + r" \\" for row in (HEAD, *rows(block, found))]
     body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     table = "\n".join([f"\\begin{{tabular}}{{l{'r' * (len(HEAD) - 2)}l}}", *body, r"\end{tabular}"])
-    caption = f"\\caption{{{escape(block.told())}. {escape(NOTE)}}}"
+    caption = f"\\caption{{{escape(f'{block.name}: {block.told()}. {NOTE}')}}}"
     return "\n".join(
-        [r"\begin{table}", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}", caption, table, r"\end{table}"]
+        [r"\begin{table}[t]", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}", caption, table, r"\end{table}"]
     )
 
 
