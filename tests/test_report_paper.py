@@ -72,6 +72,8 @@ def test_the_screen_is_short(runs, tmp_path, capsys):
 def test_other_runs_are_reported_as_before(tmp_path):
     """Without a run of the paper's games there is a table and a curve, and no more."""
     write_run(tmp_path / "runs" / "a", "Boxing", 0, 1.0)
+    mine = write_run(tmp_path / "runs" / "b", "Pong", 0, 1.0)  # of an environment that is not Atari's
+    (mine / "config.json").write_text((mine / "config.json").read_text().replace("ALE/Pong-v5", "Pong"))
     assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]) == 0
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["curve.png", "table.md"]
 

@@ -1,6 +1,7 @@
 """The experiment's figures over games: relative performance (the paper's figure 1), aggregates, performance profile."""
 
 import math
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from sacd.files import storage_error
 from sacd.report.aggregate import AUTHOR, Sample, samples, who
 from sacd.report.experiment import Cell, Experiment
-from sacd.report.figure import COLOURS
+from sacd.report.figure import COLOURS, legend_beside
 from sacd.report.panels import GREY, tick
 from sacd.report.paper import FACTS
 from sacd.report.read import POLICIES
@@ -24,14 +25,17 @@ PAPER = "0.6"  # the paper's bars
 LINEAR = 1.0  # ±100 %: up to here the axis of figure 1 is linear, beyond it logarithmic
 STEPS = (-1, -0.5, 0, 0.5, 1, 3, 10, 30, 100, 300)  # its ticks
 WIDTH = 0.84  # of a game's bars together
-ROOM = 2.2  # times the longest bar: where its axis ends, for the number
+ROOM = 6.0  # times the longest bar: where its axis ends, for the number
 NEAR = 0.05  # normalised score: up to here the profile's axis is linear, for most runs lie there
 MARKS = (-1, -0.3, -0.1, -0.05, 0, 0.05, 0.1, 0.3, 1, 3)  # its ticks
+NAME = 60  # letters in a line of a sample's name
 DENSITY = 120  # dots an inch
 
 
 def save(figure: Figure, path: Path) -> None:
     """As PNG and as SVG, the same bytes from the same figure."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once for both: half of the time goes there
     try:
         figure.savefig(path.with_suffix(".png"), dpi=DENSITY)
         with rc_context({"svg.hashsalt": "sacd"}):
@@ -62,7 +66,7 @@ def relative_performance(found: Experiment) -> Figure:
             end = max(value, 0.0) if math.isfinite(value) else 0.0  # right of the axis, where no name of a game is
             ax.annotate(text, (end, y), (4, 0), textcoords="offset points", va="center", fontsize=7.5, color=GREY)
     _dress_relative(ax, max(v for _, _, values, _ in bars for v in values if math.isfinite(v)))
-    figure.legend(loc="outside upper left", ncols=1, fontsize=9, frameon=False)
+    legend_beside(figure, ax.get_legend_handles_labels()[0], "outside upper left")
     return figure
 
 
@@ -93,7 +97,7 @@ def _dress_relative(ax: Axes, most: float) -> None:
 def aggregate_bands(found: Experiment) -> Figure:
     """Each aggregate with its 95 % interval, a line for each sample."""
     drawn = samples(found)
-    figure = Figure(figsize=(12, 1.5 + 0.3 * len(drawn)), layout="constrained")
+    figure = Figure(figsize=(12, 1.5 + sum(0.3 + 0.3 * (len(s.who) // NAME) for s in drawn)), layout="constrained")
     axes = figure.subplots(1, len(AGGREGATES), sharey=True)
     shade = _shades(found)
     for y, sample in enumerate(drawn):
@@ -110,7 +114,8 @@ def aggregate_bands(found: Experiment) -> Figure:
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
         ax.tick_params(axis="x", labelsize=8.5)
-    axes[0].set_yticks(range(len(drawn)), [f"{s.who} · games {s.told}, seeds {s.seeds}" for s in drawn], fontsize=8.5)
+    names = [textwrap.fill(f"{s.who} · games {s.told}, seeds {s.seeds}", NAME) for s in drawn]
+    axes[0].set_yticks(range(len(drawn)), names, fontsize=8.5)
     axes[0].set_ylim(len(drawn) - 0.5, -0.5)
     figure.supxlabel(
         "human-normalised score of final evaluations; bands: 95 % intervals, stratified bootstrap", fontsize=9
@@ -141,7 +146,7 @@ def performance_profile(found: Experiment) -> Figure:
     ax.set_ylabel("share of runs that score above τ")
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(fontsize=8.5, frameon=False)
+    legend_beside(figure, ax.get_legend_handles_labels()[0], "outside lower left")
     return figure
 
 

@@ -1,6 +1,7 @@
 """Learning curves of the paper's games: a panel a game, seeds thin, their mean bold, published levels as lines."""
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -8,6 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from sacd.report.charts import colours
 from sacd.report.experiment import Cell, Experiment
+from sacd.report.figure import legend_beside
 from sacd.report.panels import GREY, PALE, WINDOW, tick, training
 from sacd.report.paper import FACTS
 from sacd.report.scores import mean_sd
@@ -21,7 +23,7 @@ def curves(found: Experiment) -> Figure:
     """Score over agent steps."""
     shades = colours(found)
     rows = -(-len(FACTS) // ABREAST)
-    figure = Figure(figsize=(3.5 * ABREAST, 2.3 * rows + 0.5 + 0.2 * len(found.blocks)), layout="constrained")
+    figure = Figure(figsize=(3.5 * ABREAST, 2.3 * rows), layout="constrained")
     axes = figure.subplots(rows, ABREAST).ravel()
     for i, (ax, game) in enumerate(zip(axes, FACTS, strict=True)):
         cells = [block.cells[i] for block in found.blocks]
@@ -31,7 +33,7 @@ def curves(found: Experiment) -> Figure:
             draw(ax, cell, shades[block.name])
         _dress(ax, game, cells, first=i % ABREAST == 0, last=i >= len(FACTS) - ABREAST)
     figure.align_ylabels(axes)
-    figure.legend(handles=_key(shades), loc="outside lower left", ncols=4, fontsize=9, frameon=False)
+    legend_beside(figure, _key(shades), "outside lower left")
     return figure
 
 
@@ -73,7 +75,7 @@ def _missing(cells: list[Cell]) -> str:
     return "" if all(cell.seeds.isdecimal() for cell in cells) else f"seeds: {', '.join(told)}"
 
 
-def _key(shades: dict[str, str]) -> list[Line2D]:
+def _key(shades: dict[str, str]) -> list[Artist]:
     ours = [Line2D([], [], lw=2, color=shade, label=f"here: {name}") for name, shade in shades.items()]
     told = [
         Line2D([], [], lw=0.7, color=GREY, label=f"one seed: mean of the last {WINDOW} episodes"),
