@@ -34,9 +34,8 @@ def write_run(place: Path, seed: int = 0, finished: bool = True, env: str = "Car
     rows = [{"step": 500 * (i + 1), "updates": i, "alpha": 0.1, "entropy_share": 0.5} for i in range(30)]
     (place / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if finished:
-        found = {
-            "mean": statistics.fmean(SCORES[seed]), "std": statistics.stdev(SCORES[seed]), "scores": SCORES[seed]
-        }  # fmt: skip
+        scores = SCORES[seed]
+        found = {"mean": statistics.fmean(scores), "std": statistics.stdev(scores), "scores": scores}
         (place / "evaluation.json").write_text(json.dumps({"greedy": found, "sampled": found}))
     return place
 

@@ -133,16 +133,17 @@ def test_what_files_say_is_escaped(tmp_path):
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome")
 def test_columns_sort_in_a_browser(place, tmp_path):
     """A click sorts by number or by letter, a second one the other way; what is missing stays last."""
-    greedy = HEAD.index("SAC here, greedy")
-    clicks = CLICK % json.dumps([greedy, greedy, 0])
+    greedy, limits = HEAD.index("SAC here, greedy"), HEAD.index("author's range")
+    clicks = CLICK % json.dumps([greedy, greedy, 0, limits])
     copy = tmp_path / "page.html"
     copy.write_text((place / "report.html").read_text().replace("</body>", clicks))
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     done = subprocess.run(
         [*command, "--dump-dom", copy.as_uri()], capture_output=True, text=True, timeout=120, check=True
     )
-    up, down, games = json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1])
+    up, down, games, ranges = json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1])
     numbers = [float(cell.split()[0]) for cell in up if cell != "n/a"]
     assert len(numbers) == 3 and numbers == sorted(numbers)
     assert up == [*reversed(down[:3]), *["n/a"] * 17] and down[3:] == up[3:]
     assert games == sorted(PAPER_GAMES)
+    assert ranges[:3] == ["-21 to -20.9", "0 to 22.17", "~303.48 to 396.52"]

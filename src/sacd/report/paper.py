@@ -11,7 +11,6 @@ from importlib import resources
 from sacd.envs.names import PAPER_GAMES
 
 SEEDS = 5  # of each game
-STEPS = 100_000  # agent steps of each run
 SOURCES = {"simple": "Kaiser et al. 2019", "author": "the author's own run of Dopamine"}  # whose Rainbow it is
 
 

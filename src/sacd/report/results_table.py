@@ -8,7 +8,7 @@ from typing import Any
 
 from sacd.report.compare import DECIMALS, HALF_RANGE
 from sacd.report.experiment import Block, Cell, Experiment
-from sacd.report.paper import SEEDS
+from sacd.report.paper import FACTS, SEEDS, SOURCES
 from sacd.report.read import POLICIES
 from sacd.report.scores import mean_sd, relative
 from sacd.report.table import aligned
@@ -30,11 +30,13 @@ CELLS = (
     "seeds_begun", "relative_paper", "relative_greedy", "author_low", "author_high", "author_range_estimated",
     "greedy_seeds_in_range", "probability_greedy_above_author", "verdict",
 )  # fmt: skip
+OWN = [facts.game for facts in FACTS.values() if facts.rainbow_source == SOURCES["author"]]
 NOTE = (
-    f"SAC, paper: mean ± SD of {SEEDS} seeds' means; Random and Rainbow as the paper prints them. Ours: mean ± sample "
-    f"SD of the finished seeds' means. The author's range is that of his {SEEDS} seeds, to {DECIMALS} decimals; where "
-    f"they are not published it is estimated (~) as mean ± {HALF_RANGE} SD. Verdict: whether our greedy mean lies in "
-    "it. P: the probability that one of our seeds beats one of his, ties half."
+    f"SAC, paper: mean ± SD of {SEEDS} seeds' means. Random and Rainbow as the paper prints them, from "
+    f"{SOURCES['simple']}; Rainbow of {' and '.join(OWN)}: {SOURCES['author']}. Ours: mean ± sample SD of the finished "
+    f"seeds' means. The author's range is that of his {SEEDS} seeds, to {DECIMALS} decimals; where they are not "
+    f"published it is estimated (~) as mean ± {HALF_RANGE} SD. Verdict: whether our greedy mean lies in it. P: the "
+    "probability that one of our seeds beats one of his, ties half."
 )
 
 
