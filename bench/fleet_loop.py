@@ -1,6 +1,6 @@
 """A whole fleet in its learning phase, and its emulators alone: environment steps a second, and the share reached.
 
-    python bench/fleet_loop.py [--games 20] [--seeds 5] [--parts 2] [--precision bf16] [--seconds 20]
+    python bench/fleet_loop.py [--games 20] [--seeds 5] [--parts 4] [--precision bf16] [--seconds 20]
 
 All in one run: first the emulators with random actions, then the fleet as `sacd sweep` trains it, timed from a while
 after its first updates on.
@@ -17,7 +17,7 @@ from sacd import engine
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--games", type=int, default=20)
 parser.add_argument("--seeds", type=int, default=5)
-parser.add_argument("--parts", default="2", help="that take turns; several numbers are tried one after the other")
+parser.add_argument("--parts", default="4", help="that take turns; several numbers are tried one after the other")
 parser.add_argument("--precision", default="bf16")
 parser.add_argument("--device", default="auto")
 parser.add_argument("--switch", type=float, default=0.005, help="seconds a thread may keep Python from the others")
@@ -27,7 +27,7 @@ engine.prepare(0)
 
 import torch
 
-from sacd import config, rates, runs
+from sacd import config, rates, runs, sweep
 from sacd.envs import names
 from sacd.machine import processor
 from sacd.train import ALONE, Training
@@ -52,12 +52,6 @@ def chosen() -> list[config.Config]:
     fields = {"precision": options.precision, "device": options.device}
     each = (config.make(g, "paper", seed=s, **fields) for g in games for s in range(options.seeds))
     return [rates.measured(c) for c in each]
-
-
-def split(configs: list[config.Config], parts: int) -> list[list[config.Config]]:
-    """The parts that take turns."""
-    size = -(-len(configs) // parts)
-    return [configs[i : i + size] for i in range(0, len(configs), size)]
 
 
 def at_once(call, arguments) -> None:
@@ -116,11 +110,12 @@ def main() -> None:
     best = 0.0
     for parts in sorted({1, counts[0]}):
         found: list[float] = []
-        at_once(lambda p, found=found: found.append(rates.emulators(p, options.seconds / 2)), split(chosen(), parts))
+        alone = sweep.split(chosen(), parts)
+        at_once(lambda p, found=found: found.append(rates.emulators(p, options.seconds / 2)), alone)
         print(f"emulators alone in {parts} parts: {sum(found):.0f} steps/s", flush=True)
         best = max(best, sum(found))
     for parts in counts:
-        train(split(chosen(), parts), best)
+        train(sweep.split(chosen(), parts), best)
 
 
 main()

@@ -41,7 +41,10 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def write_random(place: Path, games: dict[str, list[list[float]]]) -> Path:
     """random.json with these scores."""
-    listed = {g: {"env": f"ALE/{g}-v5", "seeds": seeds, "seconds": 1.0} for g, seeds in games.items()}
+    listed = {
+        game: {"env": f"ALE/{game}-v5", "numbers": [7 + i for i in range(len(seeds))], "seeds": seeds, "seconds": 1.0}
+        for game, seeds in games.items()
+    }
     path = place / "random.json"
     path.write_text(json.dumps({"episodes": 2, "games": listed, "commit": "x", "versions": {}}))
     return path

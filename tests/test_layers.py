@@ -26,9 +26,10 @@ LEAVES = {  # module: the modules of this package it may import
     "schedules": ("errors",), "heads": ("losses",), "optim": ("kernels", "kernels.adam", "kernels.gradient"),
     "presets": (), "config": ("errors", "schedules", "presets"),
     "clock": ("config",), "checkpoint": ("errors", "files"), "files": ("errors",),
-    "replay": ("types", "kernels.frames"),
     "report.paper": ("envs.names",), "report.scores": ("report.paper",),
     "report.compare": ("report.paper", "report.scores"),
+    "kernels.lookup": ("kernels", "kernels.lookup_triton"), "kernels.lookup_triton": ("types",),
+    "replay": ("types", "kernels", "kernels.frames", "kernels.lookup"),
     "console": (), "engine": ("errors", "graph", "machine"),
 }  # fmt: skip
 CALLED = ("eval", "exec", "compile", "__import__", "torch.load", "torch.save", "np.load", "os.system", "os.popen")

@@ -10,7 +10,7 @@ import pytest
 
 from sacd import config
 from sacd.envs import names
-from sacd.evaluate import play
+from sacd.evaluate import Player, play_runs
 from sacd.runs import RunFolder
 from sacd.signals import Stop
 from sacd.train import Training
@@ -39,8 +39,8 @@ def learn(env: str, folder: Path, **fields) -> dict[str, list[float]]:
     training.close()
     found = {}
     for policy in ("greedy", "sampled"):
-        scores = play(training.agent, training.state, configs, range(len(SEEDS)), policy)
-        found[policy] = [sum(s) / len(s) for s in scores]
+        players = [Player(c, run, policy) for run, c in enumerate(configs)]
+        found[policy] = [sum(s) / len(s) for s in play_runs(training.agent, training.state, players)]
     return found
 
 

@@ -21,7 +21,7 @@ from sacd.console import Bar
 from sacd.envs.gym import GymLanes, spec_of
 from sacd.envs.pool import make_lanes
 from sacd.errors import EnvError, Interrupted
-from sacd.evaluate import play
+from sacd.evaluate import Player, play_runs
 from sacd.log import RunLog
 from sacd.replay import Replay
 from sacd.runs import RunFolder
@@ -71,7 +71,7 @@ def test_long_stacks_in_evaluation(monkeypatch):
     agent = SAC(lanes.spec, chosen)
     logits = agent.logits
     monkeypatch.setattr(agent, "logits", lambda s, obs: (seen.append(obs.clone()), logits(s, obs))[1])
-    play(agent, agent.init(torch.tensor([0])), [chosen], [0], "greedy")
+    play_runs(agent, agent.init(torch.tensor([0])), [Player(chosen, 0, "greedy")])
     frames = [obs[0, 0, -1] for obs in seen]
     assert len(frames) == 8
     for t, obs in enumerate(seen):
@@ -82,12 +82,10 @@ def test_long_stacks_in_evaluation(monkeypatch):
 def test_evaluation_has_its_own_noops(monkeypatch):
     """Games of an evaluation begin with random no-ops, though training has none."""
     made = []
-    monkeypatch.setattr(
-        "sacd.evaluate.lanes_of", lambda configs, each: (made.extend(configs), make_lanes(configs[0], each))[1:] * 2
-    )
+    monkeypatch.setattr("sacd.evaluate.make_lanes", lambda c, *more: (made.append(c), make_lanes(c, *more))[1])
     chosen = config.make("ALE/Pong-v5", "author", device="cpu", eval_episodes=1, eval_lanes=1, time_limit=3)
     agent = SAC(Spec((84, 84), True, 4, 6), chosen)
-    play(agent, agent.init(torch.tensor([0])), [chosen], [0], "greedy")
+    play_runs(agent, agent.init(torch.tensor([0])), [Player(chosen, 0, "greedy")])
     assert chosen.noop_max == 0
     assert [(c.noop_max, c.life_loss) for c in made] == [(30, "ignore")]
 

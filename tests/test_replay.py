@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sacd.replay import COLUMNS, Replay, bytes_for, slots_for
+from sacd.memory import tape_bytes
+from sacd.replay import COLUMNS, Replay, slots_for
 from sacd.types import NOT_ENDED, TRUNCATED, Spec, Step
 from streams import ENDS, NOTHING, Stream, check, mixed, read, sweep
 
@@ -176,16 +177,16 @@ def test_cut_is_in_the_next_chunk(n):
 def test_a_million_atari_steps_fit():
     """The paper's replay of 1,000,000 frames takes at most 7.2 GB, a run of 100,000 steps a tenth and its ends."""
     atari = Spec((84, 84), True, 4, 6)
-    assert bytes_for(atari, 10**6, 10**6) <= 7.2e9
-    assert bytes_for(atari, 10**6, 10**5) <= 0.72e9 * 9 / 8
+    assert tape_bytes(atari, 10**6, 10**6) <= 7.2e9
+    assert tape_bytes(atari, 10**6, 10**5) <= 0.72e9 * 9 / 8
 
 
 @pytest.mark.parametrize("shape", [Spec((84, 84), True, 4, 6), Spec((5,), False, 1, 2)])
-def test_bytes_for_counts_all_columns(shape):
+def test_tape_bytes_counts_all_columns(shape):
     """The memory announced is that of the arrays themselves."""
     tape = Replay(shape, 1, 1, 100)
     arrays = [tape.frame.numpy(), *(getattr(tape, k) for k in (*COLUMNS[1:], "order"))]
-    assert bytes_for(shape, 100, 10**6) == sum(a.nbytes for a in arrays)
+    assert tape_bytes(shape, 100, 10**6) == sum(a.nbytes for a in arrays)
 
 
 def test_slots_for():

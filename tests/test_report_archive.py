@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from paperlike import write_experiment, write_run
+from paperlike import write_experiment, write_random, write_run
 from sacd.cli import main
 from sacd.report.read import read_log
 from sacd.runs import RunFolder
@@ -48,6 +48,15 @@ def test_runs_of_one_name_are_refused(tmp_path, capsys):
     command = ["report", str(tmp_path / "runs"), "--archive", str(tmp_path / "kept")]
     assert main(command) == 2
     assert "have one name" in capsys.readouterr().err and not (tmp_path / "kept").exists()
+
+
+def test_different_random_players_are_refused(tmp_path, capsys):
+    """An archive has one random.json."""
+    for name, score in (("a", 0.0), ("b", 1.0)):
+        write_run(tmp_path / name / name, "Boxing", int(score), 1.0)
+        write_random(tmp_path / name, {"Boxing": [[score]]})
+    assert main(["report", str(tmp_path), "--archive", str(tmp_path / "kept")]) == 2
+    assert "an archive holds one" in capsys.readouterr().err and not (tmp_path / "kept").exists()
 
 
 def test_another_runs_folder_is_not_overwritten(tmp_path, capsys):

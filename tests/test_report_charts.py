@@ -7,7 +7,6 @@ from matplotlib.colors import to_hex
 from paperlike import SCORES, STEPS, write_experiment, write_run
 from sacd.envs.names import PAPER_GAMES
 from sacd.report.aggregate import AUTHOR, KNOWN, aggregate_rows, over_author, samples
-from sacd.report.baseline import find_baseline
 from sacd.report.charts import aggregate_bands, colours, performance_profile, relative_performance
 from sacd.report.experiment import experiment
 from sacd.report.grid import curves
@@ -22,7 +21,7 @@ from sacd.report.write import DRAWN
 def found(tmp_path_factory):
     """The made-up experiment."""
     place = write_experiment(tmp_path_factory.mktemp("runs"))
-    return experiment([read_run(folder) for folder in find([place])], find_baseline([place]))
+    return experiment([read_run(folder) for folder in find([place])])
 
 
 def test_every_figure_has_its_text():
@@ -126,7 +125,7 @@ def test_profile_lines_fall_from_one_to_nought(found):
 def test_one_seed_has_no_spread(tmp_path):
     """A single finished run draws: bands of no width, no error."""
     write_run(tmp_path / "a", "Pong", 0, -20.0)
-    one = experiment([read_run(folder) for folder in find([tmp_path])], find_baseline([]))
+    one = experiment([read_run(folder) for folder in find([tmp_path])])
     for draw in DRAWN.values():
         draw(one).draw_without_rendering()
     value, low, high = samples(one)[1].aggregates()["IQM"]

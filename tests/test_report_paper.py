@@ -14,7 +14,6 @@ from paperlike import SCORES, write_experiment, write_random, write_run
 from sacd.cli import main
 from sacd.envs.names import PAPER_GAMES
 from sacd.report import results_table
-from sacd.report.baseline import find_baseline
 from sacd.report.experiment import Experiment, experiment
 from sacd.report.paper import FACTS
 from sacd.report.read import find, read_run
@@ -26,7 +25,7 @@ PICTURES = [f"{name}{kind}" for name in FIGURES for kind in (".png", ".svg")]
 
 def read(place: Path) -> Experiment:
     """The experiment in a folder of runs."""
-    return experiment([read_run(folder) for folder in find([place])], find_baseline([place]))
+    return experiment([read_run(folder) for folder in find([place])])
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +183,7 @@ def test_without_a_score(tmp_path):
 
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"games": 3}', '{"games": {"Pong": {}}}', '{"games": {"Pong": {"seeds": [[1, "x"]]}}}',
-             '{"games": {"Pong": {"seeds": [[]]}}}'],
+             '{"games": {"Pong": {"seeds": [[]]}}}', '{"games": {"Pong": {"seeds": [[1], [2]], "numbers": [3, 3]}}}'],
 )  # fmt: skip
 def test_damaged_random_scores_are_an_error(tmp_path, capsys, text):
     """One sentence that names the file, and exit code 4."""
@@ -196,12 +195,33 @@ def test_damaged_random_scores_are_an_error(tmp_path, capsys, text):
 
 
 def test_two_random_players_are_not_mixed(tmp_path, capsys):
-    """Runs beside different random.json are not one experiment."""
+    """Runs of one configuration beside different random.json are refused."""
     for name, score in (("a", 0.0), ("b", 1.0)):
         write_run(tmp_path / name / "run", "Pong", int(score), -20.0)
         write_random(tmp_path / name, {"Pong": [[score]]})
     assert main(["report", str(tmp_path)]) == 2
-    assert "differ" in capsys.readouterr().err
+    assert "differs from another random.json in Pong" in capsys.readouterr().err
+
+
+def test_each_configuration_has_its_own_random_player(tmp_path):
+    """Two experiments under one folder: each table has the random scores that lie beside its runs."""
+    for preset, score in (("paper", -20.0), ("author", -19.0)):
+        write_run(tmp_path / preset / "run", "Pong", 0, -20.0, preset=preset)
+        write_random(tmp_path / preset, {"Pong": [[score]]})
+    found = {block.name.split()[0]: block.baseline.means("Pong") for block in read(tmp_path).blocks}
+    assert found == {"paper": [-20.0], "author": [-19.0]}
+    text = results_table.every_score(read(tmp_path))
+    assert "Pong,random player,7,uniform,0,-19" in text  # of the first block by name
+    assert "Pong,random player (paper but steps 20000),7,uniform,0,-20" in text
+
+
+def test_what_a_preset_sets_in_one_game_makes_no_other_experiment(tmp_path):
+    """The author's SpaceInvaders skips three frames; with four it is another configuration."""
+    for game in ("SpaceInvaders", "Pong"):
+        write_run(tmp_path / game, game, 0, 1.0, preset="author", steps=100_000)
+    assert [block.name for block in read(tmp_path).blocks] == ["author"]
+    write_run(tmp_path / "four", "SpaceInvaders", 0, 1.0, preset="author", steps=100_000, frame_skip=4)
+    assert [block.name for block in read(tmp_path).blocks] == ["author", "author but frame_skip 4"]
 
 
 def test_the_same_files_give_the_same_bytes(out, runs, tmp_path):

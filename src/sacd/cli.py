@@ -1,4 +1,4 @@
-"""The command line: train, sweep, evaluate, report, doctor. Flags are the configuration's fields.
+"""The command line: train, sweep, reproduce, evaluate, report, doctor. Flags are the configuration's fields.
 
 argparse, because an error is then one sentence, the flags carry ranges and units from config.py's own table, and
 `sacd --help` loads nothing. Each command imports what it needs when it runs; torch comes last.
@@ -16,6 +16,7 @@ from sacd.errors import CheckpointError, SacdError, UsageError
 from sacd.words import build_parser, hyphens
 
 MOST_SEEDS = 10_000
+FAILED = "{} runs failed; error.log in their folders says why. The same command tries again."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +76,19 @@ def sweep(namespace: argparse.Namespace) -> None:
 
     failed = run(configs, preset, namespace.out)
     if failed:
-        raise SacdError(f"{failed} runs failed; error.log in their folders says why. The same command tries again.")
+        raise SacdError(FAILED.format(failed))
+
+
+def reproduce(namespace: argparse.Namespace) -> None:
+    if "seed" in namespace.fields:
+        raise UsageError("an experiment takes --seeds, how many or which: --seeds 5, or --seeds 7,8.")
+    configs, preset = many(namespace, namespace.preset)
+    engine.prepare(configs[0].threads)
+    from sacd.reproduce import reproduce as run
+
+    failed = run(configs, preset, namespace.out or Path("runs") / preset)
+    if failed:
+        raise SacdError(FAILED.format(failed))
 
 
 def many(namespace: argparse.Namespace, preset: str | None) -> tuple[list[config.Config], str]:
@@ -151,4 +164,6 @@ def doctor(namespace: argparse.Namespace) -> None:
         bench(configs, namespace.seconds)
 
 
-COMMANDS = {"train": train, "sweep": sweep, "evaluate": evaluate, "report": report, "doctor": doctor}
+COMMANDS = {
+    "train": train, "sweep": sweep, "reproduce": reproduce, "evaluate": evaluate, "report": report, "doctor": doctor,
+}  # fmt: skip

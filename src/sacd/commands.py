@@ -7,7 +7,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,16 +111,17 @@ def score(
 
     `tell` hears how many episodes are done.
     """
-    started, found = time.monotonic(), {}
-    for i, policy in enumerate(evaluate.POLICIES):
-        before = i * len(runs) * configs[0].eval_episodes
-        said = partial(lambda before, n: tell(before + n), before)
-        found[policy] = evaluate.play(training.agent, training.state, configs, runs, policy, said, stop)
-    seconds = round(time.monotonic() - started, 1)
-    for i, (config, folder) in enumerate(zip(configs, folders, strict=True)):
+    started = time.monotonic()
+    players = [
+        evaluate.Player(config, run, policy)
+        for config, run in zip(configs, runs, strict=True)
+        for policy in evaluate.POLICIES
+    ]
+    scores = iter(evaluate.play_runs(training.agent, training.state, players, tell, stop))
+    for config, folder in zip(configs, folders, strict=True):
         facts: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
-        facts |= {p: {**evaluate.summary(each[i]), "scores": each[i]} for p, each in found.items()}
-        facts["seconds"] = seconds
+        facts |= {p: evaluate.summary(mine := next(scores)) | {"scores": mine} for p in evaluate.POLICIES}
+        facts["seconds"] = round(time.monotonic() - started, 1)
         with writing(folder.evaluation):
             replace_file(folder.evaluation, (json.dumps(facts, indent=1) + "\n").encode())
 
@@ -131,7 +131,7 @@ def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None
     agent, state, step = load(config, folder)
     for policy in policies:
         with Bar(f"{names.short(config.env)} {policy}", config.eval_episodes, unit="episodes") as bar:
-            scores = evaluate.play(agent, state, [config], [0], policy, bar.tick)[0]
+            scores = evaluate.play_runs(agent, state, [evaluate.Player(config, 0, policy)], bar.tick)[0]
         found = evaluate.summary(scores)
         spread = f" (sample SD {found['std']:.4g})" if found["std"] is not None else ""
         say(

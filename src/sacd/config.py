@@ -9,7 +9,7 @@ import re
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, get_args, get_type_hints
 
-from sacd import schedules
+from sacd import presets, schedules
 from sacd.errors import UsageError, nearest
 from sacd.presets import PRESETS
 
@@ -94,7 +94,8 @@ class Config:
     # evaluation
     eval_episodes: int = opt(30, "full episodes an evaluation", 1, 100_000)
     eval_lanes: int = opt(10, "evaluation episodes played side by side", 1, 4096)
-    eval_noop_max: int = opt(30, "random no-op frames at a game's start: 0 to this many (Atari)", 0, 1000)
+    eval_noop_min: int = opt(1, "random no-op frames at a game's start, at least (Atari)", 0, 1000)
+    eval_noop_max: int = opt(30, "and at most", 0, 1000)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)
     # execution
     device: str = opt("auto", "auto (a GPU where there is one), cpu, cuda or cuda:N")
@@ -147,7 +148,7 @@ def make(env: str, preset: str | None = None, **values: Any) -> Config:
         raise UsageError("--target-entropy and --target-entropy-ratio are two ways to say one thing; give one of them.")
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"unknown preset '{preset}'.{nearest(preset, PRESETS)} Presets: {', '.join(PRESETS)}.")
-    return from_dict({**PRESETS[preset or "paper"], **values, "env": env})
+    return from_dict({**presets.values(preset or "paper", env), **values, "env": env})
 
 
 def from_dict(values: dict[str, Any]) -> Config:

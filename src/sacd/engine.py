@@ -93,20 +93,26 @@ def free_memory(device: "torch.device") -> None:
 
 
 class Turns:
-    """Parts of a fleet learn one after the other, so that the emulators of all never wait for the GPU at once."""
+    """Parts of a fleet learn one after the other: the first is done, and its emulators go on, while the next learns.
+
+    It is the GPU that waits, in the order in which the parts came; the host goes on to its emulators.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._before: torch.cuda.Event | None = None
 
     def __enter__(self) -> None:
         self._lock.acquire()
+        if self._before is not None:
+            self._before.wait()
 
     def __exit__(self, *error: object) -> None:
         import torch  # noqa: PLC0415
 
         try:
             if torch.cuda.is_available():
-                torch.cuda.current_stream().synchronize()
+                self._before = torch.cuda.current_stream().record_event()
         finally:
             self._lock.release()
 

@@ -1,12 +1,15 @@
-"""Scores of trained policies: full episodes, raw rewards, each episode from a seed and noise of its own.
+"""Scores of policies: full episodes, raw rewards, each episode from a seed and noise of its own.
 
-Episode i of a run is the same whoever plays it: lane l plays episodes l, l + L, …, so short games are not favoured.
-An episode that does not end is cut at the time limit. `greedy` takes the most probable action but for a share of
-uniform ones; `sampled` draws from the policy. Runs of one fleet are played together, by one batched policy.
+Episode i of a player is the same in whichever lane it is played, so lanes that are free take the next one and short
+games are not favoured. An episode that does not end is cut at the time limit. `greedy` takes the most probable action
+but for a share of uniform ones, `sampled` draws from the policy, `random` knows none. Players of one environment play
+side by side, by one batched policy; one that has played all its episodes leaves the emulators to the others.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -14,89 +17,183 @@ import torch
 from sacd import heads, rng
 from sacd.agents.sac import SAC, State
 from sacd.config import Config, changed
-from sacd.envs.pool import lanes_of
+from sacd.envs.atari import noops
+from sacd.envs.names import is_atari
+from sacd.envs.pool import make_lanes
+from sacd.envs.together import Together
 from sacd.kernels.frames import Stacks
 from sacd.replay import Replay
 from sacd.signals import Stop
+from sacd.types import Step
 
 POLICIES = ("greedy", "sampled")
+RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class Player:
+    """One of a fleet's runs, and how its policy is used."""
+
+    config: Config
+    run: int  # of the state
+    policy: str
+
+    @property
+    def stream(self) -> str:
+        """Its seeds' and noise's name."""
+        return f"evaluate/{self.policy}"
+
+
+Act = Callable[[torch.Tensor | Stacks, torch.Tensor], torch.Tensor]  # (P, lanes, *obs), noise (P, lanes, 2): actions
 
 
 def play(
-    agent: SAC,
-    state: State,
-    configs: Sequence[Config],
-    runs: Sequence[int],
-    policy: str,
+    players: Sequence[Player],
+    act: Act,
+    device: torch.device,
     tell: Callable[[int], None] = lambda n: None,
     stop: Stop | None = None,
 ) -> list[list[float]]:
-    """Scores of each run's episodes, in order: of these runs of the state, played as their `configs` say.
-
-    `tell` hears how many episodes are done. The environment is one for all.
-    """
-    episodes, config = configs[0].eval_episodes, configs[0]
-    each = min(config.eval_lanes, episodes)
-    count = len(runs) * each  # lanes, run by run
-    seeds = [c.seed for c in configs for _ in range(each)]  # of a lane's run
-    played = {"life_loss": "ignore", "noop_max": config.eval_noop_max, "async_envs": False}
-    lanes, _ = lanes_of([changed(c, **played) for c in configs], each)
-    with closing(lanes):
-        device = state.log_alpha.device
-        tape = Replay(lanes.spec, len(runs), each, slots=2 * lanes.spec.stack + 2, device=device)  # for its stacks only
-        mine = subset(agent, state, runs)
-
-        def seed(lane: int, episode: int) -> int:
-            return rng.derived_seed(seeds[lane], f"evaluate/{policy}", episode)
-
-        def noise(lane: int, episode: int) -> rng.Stream:
-            return rng.Stream(torch.tensor([seeds[lane]]), f"evaluate/{policy}/{episode}", 2)
-
-        playing = [i % each for i in range(count)]  # each lane's episode
-        streams = [noise(i, e) for i, e in enumerate(playing)]
-        length, score, found = np.zeros(count, np.int64), np.zeros(count), np.full((len(runs), episodes), np.nan)
-        tape.start(lanes.reset({i: seed(i, e) for i, e in enumerate(playing)}, first=True))
-        while np.isnan(found).any():
-            tell(int((~np.isnan(found)).sum()))
+    """Scores of each player's episodes, in order. They play one environment; `tell` hears how many are done."""
+    first = players[0].config
+    each = min(first.eval_lanes, first.eval_episodes)
+    with closing(arena(players, each)) as lanes:
+        games = Games(players, lanes, each, device)
+        while not games.over:
+            tell(games.done)
             if stop is not None:
                 stop.check("in the evaluation")
-            u = torch.cat([s.at(int(t)) for s, t in zip(streams, length, strict=True)]).view(len(runs), each, 2)
-            action = (
-                choose(agent, mine, tape.observe(), u.to(device), policy, config.eval_epsilon).cpu().numpy().ravel()
-            )
-            lanes.send(action, {i: seed(i, playing[i] + each) for i in range(count)})
-            step = lanes.recv()
-            tape.add(action, step)
-            score += step.reward
-            length += 1
-            endless = (length >= config.time_limit) & ~step.ended
-            for i in np.flatnonzero(endless).tolist():
-                tape.cut(i, lanes.reset({i: seed(i, playing[i] + each)})[i])
-            for i in np.flatnonzero(step.ended | endless).tolist():
-                if playing[i] < episodes:
-                    found[i // each, playing[i]] = score[i]
-                playing[i] += each
-                streams[i], length[i], score[i] = noise(i, playing[i]), 0, 0.0
-        tell(found.size)
-    return found.tolist()
+            games.turn(act)
+        tell(games.done)
+    return games.found.tolist()
 
 
-def choose(
-    agent: SAC, state: State, obs: torch.Tensor | Stacks, u: torch.Tensor, policy: str, epsilon: float
-) -> torch.Tensor:
-    """Actions (R, lanes) from noise u (R, lanes, 2)."""
-    actions = state.actions[0]
-    logits = agent.logits(state, obs)[..., :actions]
-    if policy == "sampled":
-        return heads.sample(logits, u[..., 0])
-    random = heads.uniform(u[..., 1], actions)
-    return torch.where(u[..., 0] < epsilon, random, heads.greedy(logits))
+def play_runs(
+    agent: SAC,
+    state: State,
+    players: Sequence[Player],
+    tell: Callable[[int], None] = lambda n: None,
+    stop: Stop | None = None,
+) -> list[list[float]]:
+    """Scores of a fleet's runs."""
+    return play(players, choose(agent, state, players), state.log_alpha.device, tell, stop)
+
+
+def arena(players: Sequence[Player], each: int) -> Together:
+    """Emulators, `each` for every player. What a lost life means for learning changes no game."""
+    played = [changed(p.config, life_loss="ignore", noop_max=p.config.eval_noop_max, async_envs=False) for p in players]
+    return Together([make_lanes(config, each, len(players)) for config in played], [each] * len(players))
+
+
+def choose(agent: SAC, state: State, players: Sequence[Player]) -> Act:
+    """The players' policies: their runs' networks, each used in its way."""
+    mine = subset(agent, state, [p.run for p in players])
+    greedy = torch.tensor([p.policy == "greedy" for p in players], device=state.log_alpha.device)[:, None]
+    share = greedy * players[0].config.eval_epsilon  # of uniform actions
+
+    def act(obs: torch.Tensor | Stacks, u: torch.Tensor) -> torch.Tensor:
+        logits = agent.logits(mine, obs)[..., : mine.actions[0]]
+        wanted = torch.where(greedy, heads.greedy(logits), heads.sample(logits, u[..., 0]))
+        return torch.where(u[..., 0] < share, heads.uniform(u[..., 1], mine.actions[0]), wanted)
+
+    return act
+
+
+def play_randomly(players: Sequence[Player], tell: Callable[[int], None], stop: Stop) -> list[list[float]]:
+    """Scores of uniformly random actions in the same games."""
+    lanes = make_lanes(players[0].config, 1)
+    lanes.close()
+    return play(players, lambda obs, u: heads.uniform(u[..., 1], lanes.spec.actions), torch.device("cpu"), tell, stop)
 
 
 def subset(agent: SAC, state: State, runs: Sequence[int]) -> State:
     """Some runs of a fleet's state, to act with."""
     actor = agent.net.weights({k: t[list(runs)] for k, t in state.actor.tensors.items()})
     return State(actor, state.critics, state.targets, state.log_alpha, {}, tuple(state.actions[r] for r in runs))
+
+
+class Games:
+    """Every player's episodes under way, and what came of them."""
+
+    def __init__(self, players: Sequence[Player], lanes: Together, each: int, device: torch.device):
+        self.players, self.lanes, self.each, self.device = players, lanes, each, device
+        self.config, count = players[0].config, len(players) * each
+        self.found = np.full((len(players), self.config.eval_episodes), np.nan)
+        self.playing = [i % each for i in range(count)]  # each lane's episode
+        self.waiting = [list(range(each, self.config.eval_episodes)) for _ in players]
+        self.noise = [self._noise(i) for i in range(count)]
+        self.length, self.score, self.plays = np.zeros(count, np.int64), np.zeros(count), np.ones(count, bool)
+        slots = 2 * lanes.spec.stack + 2
+        self.tape = Replay(lanes.spec, len(players), each, slots, device=device)  # for its stacks only
+        self.tape.start(lanes.reset({i: self._seed(i, self.playing[i]) for i in range(count)}, first=True))
+
+    @property
+    def done(self) -> int:
+        """Episodes so far."""
+        return int((~np.isnan(self.found)).sum())
+
+    @property
+    def over(self) -> bool:
+        return self.done == self.found.size
+
+    def turn(self, act: Act) -> None:
+        """One step in every lane."""
+        u = torch.cat([s.at(int(t)) for s, t in zip(self.noise, self.length, strict=True)])
+        u = u.view(len(self.players), self.each, 2).to(self.device)
+        action = act(self.tape.observe(), u).cpu().numpy().ravel()
+        after = [self._next(i) for i in range(len(self.playing))]
+        self.lanes.send(action, {i: self._seed(i, e) for i, e in enumerate(after)})
+        step = self.lanes.recv()
+        self.tape.add(action, step)
+        self.score += step.reward
+        self.length += self.plays
+        ended = self._cut_endless(step, after)
+        for i in np.flatnonzero(ended).tolist():
+            self._finish(i, after[i])
+
+    def _next(self, lane: int) -> int:
+        """The episode that begins here if this one ends now. Two lanes may get the same: it is the same in both."""
+        player, place = divmod(lane, self.each)
+        waiting = self.waiting[player]
+        return waiting[place % len(waiting)] if waiting else self.playing[lane]
+
+    def _cut_endless(self, step: Step, after: list[int]) -> np.ndarray:
+        """Stop what has reached the time limit; the lanes whose episodes are over (L,)."""
+        endless = (self.length >= self.config.time_limit) & ~step.ended
+        for i in np.flatnonzero(endless).tolist():
+            self.tape.cut(i, self.lanes.reset({i: self._seed(i, after[i])})[i])
+        return step.ended | endless
+
+    def _finish(self, lane: int, after: int) -> None:
+        player = lane // self.each
+        self.found[player, self.playing[lane]] = self.score[lane]
+        if after in self.waiting[player]:
+            self.waiting[player].remove(after)
+        self.playing[lane], self.length[lane], self.score[lane] = after, 0, 0.0
+        self.noise[lane] = self._noise(lane)
+        if not np.isnan(self.found[player]).any():
+            self.lanes.parked.add(player)
+            self.plays[player * self.each : (player + 1) * self.each] = False
+
+    def _seed(self, lane: int, episode: int) -> int:
+        player = self.players[lane // self.each]
+        return seed(player.config, player.stream, episode)
+
+    def _noise(self, lane: int) -> rng.Stream:
+        player = self.players[lane // self.each]
+        return rng.Stream(torch.tensor([player.config.seed]), f"{player.stream}/{self.playing[lane]}", 2)
+
+
+@lru_cache(100_000)
+def seed(config: Config, stream: str, episode: int) -> int:
+    """The emulator's seed of an episode: the first with as many no-ops at its start as are wanted."""
+    least = min(config.eval_noop_min, config.eval_noop_max)
+    tried = 0
+    while True:
+        found = rng.derived_seed(config.seed, f"{stream}/start/{episode}", tried)
+        if not is_atari(config.env) or noops(found, config.eval_noop_max) >= least:
+            return found
+        tried += 1
 
 
 def summary(scores: list[float]) -> dict[str, float | int | None]:

@@ -6,9 +6,9 @@ from pathlib import Path
 import psutil
 import torch
 
-from sacd import replay
 from sacd.config import Config
 from sacd.errors import ResourceError
+from sacd.replay import slots_for
 from sacd.types import Spec
 
 FIXED = 600 * 2**20  # torch, the emulator and the interpreter
@@ -21,6 +21,8 @@ NAMES = (  # of a control group's limit, use, and what of it can be given back: 
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 UNLIMITED = 2**60
+BESIDE = 2 + 4 + 1 + 1 + 8  # bytes of a slot of the tape beside its frame: columns, and its entry in `order`
+MARKS = 16  # on a GPU: those columns packed, and the entry
 ACTIVATIONS = 600_000  # bytes a transition of a batch of images
 
 
@@ -57,18 +59,24 @@ def left_in(group: Path) -> int | None:
     return None
 
 
+def tape_bytes(spec: Spec, buffer_size: int, steps: int) -> int:
+    """Memory that a run's replay may come to hold; pages never touched are free."""
+    frame = math.prod(spec.frame) * (1 if spec.image else 4)
+    return slots_for(spec, buffer_size, steps, 1) * (frame + BESIDE)
+
+
 def needed(spec: Spec, config: Config, runs: int, parameters: int) -> int:
     """Bytes that the runs will come to hold."""
-    tape = replay.bytes_for(spec, config.buffer_size, config.steps)
+    tape = tape_bytes(spec, config.buffer_size, config.steps)
     batch = config.batch_size * (ACTIVATIONS if spec.image else 40 * sum(config.hidden))
     return FIXED + runs * (tape + (NETS + PASSING) * parameters + batch)
 
 
 def needed_on_gpu(spec: Spec, config: Config, parameters: int) -> int:
     """Bytes that one run of a fleet will come to hold on a GPU."""
-    slots = replay.slots_for(spec, config.buffer_size, config.steps, config.n_envs) * config.n_envs
-    frames = slots * math.prod(spec.frame) * (1 if spec.image else 4)
-    return frames + (NETS + PACKED) * parameters + (config.batch_size * ACTIVATIONS if spec.image else 0)
+    slots = slots_for(spec, config.buffer_size, config.steps, config.n_envs) * config.n_envs
+    tape = slots * (math.prod(spec.frame) * (1 if spec.image else 4) + MARKS)
+    return tape + (NETS + PACKED) * parameters + (config.batch_size * ACTIVATIONS if spec.image else 0)
 
 
 def check(spec: Spec, config: Config, runs: int, parameters: int, device: torch.device) -> int:
@@ -77,10 +85,8 @@ def check(spec: Spec, config: Config, runs: int, parameters: int, device: torch.
     if device.type == "cuda":
         want, free = runs * needed_on_gpu(spec, config, parameters), torch.cuda.mem_get_info(device)[0]
     if want > free:
-        one = replay.bytes_for(spec, 10**6, 10**6) / 10**6
-        fits = max(
-            int((free - (want - runs * replay.bytes_for(spec, config.buffer_size, config.steps))) / runs / one), 0
-        )
+        one = tape_bytes(spec, 10**6, 10**6) / 10**6
+        fits = max(int((free - (want - runs * tape_bytes(spec, config.buffer_size, config.steps))) / runs / one), 0)
         advice = f"lower --buffer-size {config.buffer_size} to {fits // 1000 * 1000} or less."
         if fits < 1000:
             advice = "even the smallest replay would not fit; take smaller networks or batches."

@@ -34,3 +34,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "log_every": 500,
     },
 }
+
+# And in one game: gym 0.10.9's SpaceInvadersDeterministic-v4 skips three frames, all others four.
+IN_GAME: dict[str, dict[str, dict[str, Any]]] = {"author": {"ALE/SpaceInvaders-v5": {"frame_skip": 3}}}
+
+
+def values(preset: str, env: str) -> dict[str, Any]:
+    """What a preset sets in an environment."""
+    return PRESETS[preset] | IN_GAME.get(preset, {}).get(env, {})

@@ -21,11 +21,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sacd.kernels import lookup
 from sacd.kernels.frames import Stacks
 from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Batch, Spec, Step
 
 COLUMNS = ("frame", "action", "reward", "closes", "age")  # what a slot holds
-_SIDE_BYTES = 2 + 4 + 1 + 1 + 8  # a slot's other columns, and its entry in `order`
+NOWHERE = np.empty(0, np.int64)
 
 
 class Replay:
@@ -42,7 +43,7 @@ class Replay:
         device: torch.device | None = None,
     ):
         self.spec, self.runs, self.lanes, self.slots = spec, runs, lanes, slots
-        self.n_step, self.gamma = n_step, gamma
+        self.n_step, self.gamma, self.device = n_step, gamma, device or torch.device("cpu")
         count = runs * lanes
         dtype = torch.uint8 if spec.image else torch.float32
         self.frame = torch.empty((count, slots, *spec.frame), dtype=dtype, device=device)  # untouched pages are free
@@ -61,27 +62,33 @@ class Replay:
         self._back = np.arange(self._reach, -1, -1)  # to the frames of a stack
         self._ahead = np.arange(n_step)  # to the rewards of a return
         self._weight = (gamma ** np.arange(n_step + 1)).astype(np.float32)
+        self._mirror: lookup.Lookup | None = None
+        if lookup.wanted(self.device):
+            self._mirror = lookup.Lookup(count, slots, self.device)
+            self._weights = torch.from_numpy(self._weight).to(self.device)
 
     def start(self, frame: NDArray) -> None:
         """The first frames of all lanes."""
         self.head[:] = 0
-        self._write(self._lane, frame, np.zeros(len(self._lane), np.uint8))
+        self._tell(self._write(self._lane, frame, np.zeros(len(self._lane), np.uint8)))
 
     def add(self, action: NDArray, step: Step) -> None:
         """What followed the newest frames, and the frames after that."""
         at = self.head % self.slots
         self.action[self._lane, at], self.reward[self._lane, at] = action, step.reward
         self.closes[self._lane, at] = step.closes
-        self.order[self._lane, self.taken % self.slots] = self.head
+        place = self.taken % self.slots
+        self.order[self._lane, place] = self.head
         self.taken += 1
         self.open = np.where(step.closes == NOT_ENDED, self.open + 1, 0)
         older = np.minimum(self.age[self._lane, at] + 1, self._reach).astype(np.uint8)
         self.head += 1
-        self._write(self._lane, step.final, older)
+        changed = [self._lane * self.slots + at, self._write(self._lane, step.final, older)]
         if step.ended.any():
             over = self._lane[step.ended]
             self.head[over] += 1
-            self._write(over, step.frame[over], np.zeros(len(over), np.uint8))
+            changed.append(self._write(over, step.frame[over], np.zeros(len(over), np.uint8)))
+        self._tell(np.concatenate(changed), self._lane * self.slots + place)
         self._forget()
 
     def cut(self, lane: int, frame: NDArray) -> None:
@@ -90,21 +97,35 @@ class Replay:
             last = self.order[lane, (self.taken[lane] - 1) % self.slots] % self.slots
             if self.closes[lane, last] == NOT_ENDED:
                 self.closes[lane, last] = TRUNCATED
+                self._tell(np.array([lane * self.slots + last]))
         self.open[lane] = 0
         self.head[lane] += 1
-        self._write(self._lane[[lane]], frame[None], np.zeros(1, np.uint8))
+        self._tell(self._write(self._lane[[lane]], frame[None], np.zeros(1, np.uint8)))
         self._forget()
 
     def observe(self) -> Tensor | Stacks:
         """The newest observations (R, E, *obs)."""
         return self._stacks(self._lane, self.head, (self.runs, self.lanes))
 
+    @property
+    def sampled_on(self) -> torch.device:
+        """Where `sample` wants its uniforms."""
+        return self.device if self._mirror is not None else torch.device("cpu")
+
     def size(self) -> NDArray:
         """Transitions that may be sampled, by run (R,)."""
         return self._spans().sum(1)
 
     def sample(self, u: Tensor, clip_reward: bool) -> Batch:
-        """Transitions at uniforms u (R, B) in [0, 1)."""
+        """Transitions at uniforms u (R, B) in [0, 1), drawn where `sampled_on` says.
+
+        Where that is a GPU, they are overwritten by the next call.
+        """
+        if self._mirror is not None:
+            spans = self._spans()
+            found = self._mirror.find(u, self.oldest, spans, self._weights, self._reach + 1, clip_reward)
+            obs, next_obs = self._observations(found.rows), self._observations(found.after)
+            return Batch(obs, found.action, found.reward, found.discount, next_obs)
         lane, slot = self._find(u.cpu().numpy())
         reward, discount, after = self._returns(lane, slot, clip_reward)
         shape = tuple(u.shape)
@@ -116,11 +137,19 @@ class Replay:
             self._stacks(lane, after, shape),
         )
 
-    def _write(self, lanes: NDArray, frame: NDArray, age: NDArray) -> None:
+    def _write(self, lanes: NDArray, frame: NDArray, age: NDArray) -> NDArray:
+        """Frames into these lanes' newest slots, which nothing has followed yet; where those lie."""
         at = self.head[lanes] % self.slots
-        new = torch.from_numpy(frame).to(self.frame.device)
-        self._tape.index_copy_(0, self._on_device(lanes * self.slots + at), new)
+        rows = lanes * self.slots + at
+        self._tape.index_copy_(0, lookup.upload(rows, self.device), lookup.upload(frame, self.device))
         self.action[lanes, at], self.closes[lanes, at], self.age[lanes, at] = -1, NOT_ENDED, age
+        return rows
+
+    def _tell(self, rows: NDArray, places: NDArray = NOWHERE) -> None:
+        """The mirror on a GPU: these slots, and these entries of `order`, were written."""
+        if self._mirror is not None:
+            columns = (getattr(self, k).ravel()[rows] for k in COLUMNS[1:])
+            self._mirror.tell(rows, lookup.pack(*columns), places, self.order.ravel()[places])
 
     def _forget(self) -> None:
         """Move `oldest` past transitions whose stack begins before the tape does."""
@@ -161,15 +190,17 @@ class Replay:
         return total, self._weight[last + 1] * alive, slot + last + 1
 
     def _stacks(self, lane: NDArray, slot: NDArray, shape: Sequence[int]) -> Tensor | Stacks:
-        """Observations (*shape, *obs) ending at these slots; images on a GPU are left where they are."""
+        """Observations (*shape, *obs) ending at these slots."""
         age = self.age[lane, slot % self.slots]
         rows = lane[:, None] * self.slots + (slot[:, None] - np.minimum(self._back, age[:, None])) % self.slots
-        found = Stacks(self._tape, self._on_device(rows).view(*shape, -1))
-        return found if self.spec.image and self.frame.is_cuda else found.gather().view(*shape, *self.spec.obs)
+        return self._observations(lookup.upload(rows, self.device).view(*shape, -1))
 
-    def _on_device(self, index: NDArray) -> Tensor:
-        """Row numbers where the frames are."""
-        return torch.from_numpy(index).to(self.frame.device)
+    def _observations(self, rows: Tensor) -> Tensor | Stacks:
+        """Observations of stacks (…, S) of the tape; images on a GPU are left where they are."""
+        found = Stacks(self._tape, rows)
+        if self.spec.image and self.frame.is_cuda:
+            return found
+        return found.gather().view(*rows.shape[:-1], *self.spec.obs)
 
     def save(self, run: int, since: list[int]) -> tuple[dict[str, Tensor], dict[str, list[int]]]:
         """A run's slots from number `since` (E,) on, lane by lane, and the counters that place them.
@@ -204,16 +235,10 @@ class Replay:
             acted = held[self.action[lane, held % self.slots] >= 0]
             numbers = np.arange(self.taken[lane] - len(acted), self.taken[lane])
             self.order[lane, numbers % self.slots] = acted
+            self._tell(lane * self.slots + held % self.slots, lane * self.slots + numbers % self.slots)
 
 
 def slots_for(spec: Spec, buffer_size: int, steps: int, lanes: int) -> int:
     """Ring size of a lane: no more than the run can fill, where every step of vectors or eighth of images is a last."""
     each = steps // lanes + 2
     return max(min(buffer_size // lanes, each + (each // 8 if spec.image else each)), 2 * spec.stack + 2)
-
-
-def bytes_for(spec: Spec, buffer_size: int, steps: int) -> int:
-    """Memory that a run's replay may come to hold; pages never touched are free."""
-    slots = slots_for(spec, buffer_size, steps, 1)
-    frame = int(np.prod(spec.frame)) * (1 if spec.image else 4)
-    return slots * (frame + _SIDE_BYTES)

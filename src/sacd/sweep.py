@@ -1,7 +1,7 @@
 """Many runs at once: games x seeds packed into fleets, trained in lockstep, one ordinary run folder each.
 
-On a GPU a fleet is as many runs as fit, of any mix of games, in two parts that take turns: while the emulators of one
-run, the GPU acts and learns for the other. Each part is a loop of its own in a thread of its own, so the order of
+On a GPU a fleet is as many runs as fit, of any mix of games, in parts that take turns: while the emulators of some
+run, the GPU acts and learns for another. Each part is a loop of its own in a thread of its own, so the order of
 operations within a run is that of a run alone. On a CPU, where nets are computed one after the other anyway, a fleet is
 the seeds of one game.
 
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from sacd.train import ALONE, Training
 from sacd.types import Spec
 
 RESERVE = 4 * 2**30  # bytes of a GPU left for its own context, libraries and kernels
+PARTS, LEAST = 4, 12  # parts that take turns, at most; runs of each where they are more than two
 REPORTS = 10  # lines a game over a run
 
 
@@ -91,11 +92,13 @@ def fleets(jobs: list[Job], device: torch.device) -> list[list[list[Job]]]:
     jobs = sorted(jobs, key=lambda job: -job.step)
     if device.type == "cpu":
         return [[list(each)] for _, each in groupby(jobs, key=lambda job: (job.step, job.config.env))]
-    found = []
-    for alike in batches(jobs, device):
-        half = len(alike) - len(alike) // 2
-        found.append([part for part in (alike[:half], alike[half:]) if part])
-    return found
+    return [split(alike, min(max(len(alike) // LEAST, 2), PARTS)) for alike in batches(jobs, device)]
+
+
+def split(runs: list[Any], count: int) -> list[list[Any]]:
+    """Runs in so many parts of one size, or of one less."""
+    ends = [len(runs) * i // count for i in range(count + 1)]
+    return [runs[a:b] for a, b in pairwise(ends) if b > a]
 
 
 def batches(jobs: list[Job], device: torch.device) -> Iterable[list[Job]]:

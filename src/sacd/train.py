@@ -71,7 +71,7 @@ class Training:
         self.logs = [RunLog(f.metrics, f.episodes, row, math.log(a)) for f, a in zip(folders, actions, strict=True)]
         self.samples = Samples(self.logs)
         self.acting = rng.Stream(keys, "act", config.n_envs)
-        self.picking = rng.Stream(seeds, "batch", config.batch_size)  # replay looks the places up on the host
+        self.picking = rng.Stream(seeds.to(self.replay.sampled_on), "batch", config.batch_size)
         self.guessing = rng.Stream(keys, "target", config.batch_size)
         self.saved = Saved(folders, self.state, self.replay, self.pool, self.clock, self.logs)
 

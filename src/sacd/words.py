@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from sacd import __version__, config
 from sacd.errors import UsageError, nearest
 
-COMMANDS = ("train", "sweep", "evaluate", "report", "doctor")
+COMMANDS = ("train", "sweep", "reproduce", "evaluate", "report", "doctor")
 EXIT_CODES = (
     "exit codes: 0 done, 2 usage, 3 environment, 4 checkpoint, 5 resources, 6 diverged, 7 run in use, "
     "75 interrupted and saved, 130 Ctrl-C"
@@ -115,6 +115,19 @@ def build_parser() -> Parser:
     sweep.add_argument("--preset", help=f"{', '.join(config.PRESETS)} (default: paper for Atari, classic for others)")
     sweep.add_argument("--out", type=Path, default=Path("runs"), help="where the runs' folders go (default runs)")
     add_fields(sweep)
+
+    reproduce = commands.add_parser(
+        "reproduce", help="the paper's experiment: random play, 20 games x 5 seeds, report; again: resume",
+        epilog=EXIT_CODES, usage="sacd reproduce [--preset PRESET] [--games GAME,...] [--seeds N] [--out FOLDER] "
+        "[--FIELD VALUE ...]",
+        description="Score random play, train and evaluate every game with every seed, and report it all beside the "
+        "paper's figures. The same command again goes on where it stopped. To try it: --games Pong --steps 5000.",
+    )  # fmt: skip
+    reproduce.add_argument("--preset", default="paper", help=f"{', '.join(config.PRESETS)} (default paper)")
+    reproduce.add_argument("--games", default="paper", help="games with commas between (default: the paper's 20)")
+    reproduce.add_argument("--seeds", default="5", help="how many (5 is 0,1,2,3,4), or which, with commas between")
+    reproduce.add_argument("--out", type=Path, help="the experiment's folder (default runs/<preset>)")
+    add_fields(reproduce)
 
     evaluate = commands.add_parser("evaluate", help="play full episodes with a trained run")
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")

@@ -15,6 +15,12 @@ from sacd.machine import cores
 from sacd.types import NOT_ENDED, TERMINATED, TRUNCATED, Spec, Step
 
 
+def noops(seed: int, most: int) -> int:
+    """No-op frames at the start of a game from this seed: ALE draws 0 to `most` of them, evenly."""
+    first = int(np.random.RandomState(seed).randint(2**32, dtype=np.uint32))  # the Mersenne twister's, as in ALE
+    return first * (most + 1) >> 32
+
+
 class AtariLanes:
     """Lanes of one game."""
 

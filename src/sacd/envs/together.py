@@ -26,6 +26,7 @@ class Together:
     def __init__(self, parts: "Sequence[Lanes]", counts: Sequence[int]):
         self.parts, self.starts = parts, [0, *np.cumsum(counts).tolist()]
         self.spec = widest([part.spec for part in parts])
+        self.parked: set[int] = set()  # parts that stand still
 
     def reset(self, seeds: dict[int, int | None], first: bool = False) -> NDArray:
         """Start the lanes in `seeds` anew; the frames of all lanes."""
@@ -44,16 +45,17 @@ class Together:
         return frame
 
     def send(self, actions: NDArray, seeds: dict[int, int]) -> None:
-        """Begin a step everywhere."""
+        """Begin a step everywhere but in parked parts."""
         for p, (part, mine) in enumerate(zip(self.parts, split(seeds, self.starts), strict=True)):
-            part.send(actions[self.starts[p] : self.starts[p + 1]], mine)
+            if p not in self.parked:
+                part.send(actions[self.starts[p] : self.starts[p + 1]], mine)
 
     def recv(self) -> Step:
         """Finish it everywhere."""
         steps = []
         for p, part in enumerate(self.parts):
             with blaming(range(self.starts[p], self.starts[p + 1])):
-                steps.append(part.recv())
+                steps.append(self._still(p) if p in self.parked else part.recv())
         reward, closes, ended = (np.concatenate([getattr(s, k) for s in steps]) for k in ("reward", "closes", "ended"))
         self.frame = np.concatenate([s.frame for s in steps])
         final = np.concatenate([s.final for s in steps]) if ended.any() else self.frame
@@ -62,6 +64,12 @@ class Together:
     def close(self) -> None:
         for part in self.parts:
             part.close()
+
+    def _still(self, part: int) -> Step:
+        """What a parked part answers."""
+        count = self.starts[part + 1] - self.starts[part]
+        frame = self.frame[self.starts[part] : self.starts[part + 1]]
+        return Step(frame, frame, np.zeros(count), np.zeros(count, np.uint8), np.zeros(count, bool))
 
 
 def split(seeds: dict[int, Any], starts: Sequence[int]) -> list[dict[int, Any]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sacd.report.baseline import Baseline
 from sacd.report.compare import rounded
 from sacd.report.experiment import Block, Experiment
 from sacd.report.paper import FACTS
@@ -62,13 +63,13 @@ def samples(found: Experiment) -> list[Sample]:
     for known in (True, False):
         for block in found.blocks:
             drawn += [Sample(who(block.name, policy), known, block.normalised(policy, known)) for policy in POLICIES]
-        drawn.append(Sample("here: random player", known, _random(found, known)))
+        drawn += [Sample(f"here: {name}", known, _random(played, known)) for name, played in found.baselines.items()]
     return [sample for sample in drawn if sample.games]
 
 
-def _random(found: Experiment, known: bool) -> dict[str, NDArray]:
-    games = [game for game in FACTS if game in found.baseline.games and (game in KNOWN or not known)]
-    return {game: normalised(FACTS[game], found.baseline.means(game)) for game in games}
+def _random(played: Baseline, known: bool) -> dict[str, NDArray]:
+    games = [game for game in FACTS if game in played.games and (game in KNOWN or not known)]
+    return {game: normalised(FACTS[game], played.means(game)) for game in games}
 
 
 def aggregate_rows(found: Experiment) -> list[tuple[str, ...]]:

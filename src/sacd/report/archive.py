@@ -9,7 +9,7 @@ import zstandard
 
 from sacd.errors import UsageError
 from sacd.files import replace_file, writing
-from sacd.report.baseline import NAME, Baseline
+from sacd.report.baseline import NAME, beside
 from sacd.report.read import PACKED, read_log
 from sacd.runs import RunFolder, same_run
 
@@ -17,13 +17,16 @@ WHOLE = ("config.json", "evaluation.json")
 LEVEL = 19  # of compression
 
 
-def keep(folders: list[RunFolder], baseline: Baseline, where: Path) -> None:
+def keep(folders: list[RunFolder], where: Path) -> None:
     """Copy each run's small files to a folder of its name, and the random player's scores beside them."""
     _require_names(folders)
+    random = {path.read_bytes(): path for path in beside(folder.path for folder in folders)}
+    if len(random) > 1:
+        raise UsageError(f"{' and '.join(map(str, random.values()))} differ: an archive holds one. Archive them apart.")
     for folder in folders:
         _keep_run(folder, where / folder.path.resolve().name)
-    if baseline.path:
-        _copy(baseline.path.read_bytes(), where / NAME)
+    for data in random:
+        _copy(data, where / NAME)
 
 
 def _require_names(folders: list[RunFolder]) -> None:

@@ -12,39 +12,54 @@ from sacd.report.read import numbers
 from sacd.runs import read_json
 
 NAME = "random.json"
-DAMAGED = f"has a damaged {NAME} (delete it, or measure the random player again)"
+DAMAGED = f"has a damaged {NAME} (delete it, and measure the random player again)"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Scores by game: a list of episodes for each seed. Without a file it has no game."""
+    """Episodes' scores by game and seed. Where nothing was measured it has no game."""
 
-    path: Path | None
-    games: dict[str, list[list[float]]]
+    games: dict[str, dict[int, list[float]]]
 
     def means(self, game: str) -> list[float]:
         """The seeds' means; none where the game was not played."""
-        return [float(np.mean(scores)) for scores in self.games.get(game, [])]
+        return [float(np.mean(scores)) for scores in self.games.get(game, {}).values()]
+
+    def told(self) -> str:
+        """How much was played."""
+        seeds = [scores for game in self.games.values() for scores in game.values()]
+        return f"{len(self.games)} games, {len(seeds)} seeds, {sum(map(len, seeds)):,} episodes in all"
 
 
-def find_baseline(folders: Iterable[Path]) -> Baseline:
-    """The one random.json in these folders, if there is one."""
-    paths = [p for p in dict.fromkeys(folder.resolve() / NAME for folder in folders) if p.exists()]
-    if len({p.read_bytes() for p in paths}) > 1:
-        raise UsageError(f"{paths[0]} and {paths[1]} differ: report on the runs beside one of them at a time.")
-    return read_baseline(paths[0]) if paths else Baseline(None, {})
+def beside(runs: Iterable[Path]) -> list[Path]:
+    """Each random.json that lies beside one of these runs."""
+    paths = dict.fromkeys(run.resolve().parent / NAME for run in runs)
+    return [path for path in paths if path.exists()]
 
 
-def read_baseline(path: Path) -> Baseline:
+def baseline(runs: Iterable[Path]) -> Baseline:
+    """All random scores beside these runs."""
+    games: dict[str, dict[int, list[float]]] = {}
+    for path in beside(runs):
+        for game, seeds in read_random(path).items():
+            if games.setdefault(game, seeds) != seeds:
+                raise UsageError(f"{path} differs from another {NAME} in {game}: report on these runs apart.")
+    return Baseline(games)
+
+
+def read_random(path: Path) -> dict[str, dict[int, list[float]]]:
     """A random.json's scores."""
     games = read_json(path, DAMAGED).get("games")
     if not isinstance(games, dict):
         raise CheckpointError(f"{path.parent} {DAMAGED}: it has no games.")
-    return Baseline(path, {game: _seeds(found, game, path) for game, found in games.items()})
+    return {game: _seeds(found, game, path) for game, found in games.items()}
 
 
-def _seeds(found: Any, game: str, path: Path) -> list[list[float]]:
+def _seeds(found: Any, game: str, path: Path) -> dict[int, list[float]]:
+    """The seeds' numbers are written beside their scores; where they are not, they count from 0."""
     seeds = found.get("seeds") if isinstance(found, dict) else None
-    if not isinstance(seeds, list) or not seeds or not all(map(numbers, seeds)):
-        raise CheckpointError(f"{path.parent} {DAMAGED}: it has no scores of {game}.")
-    return seeds
+    if isinstance(seeds, list) and seeds and all(map(numbers, seeds)):
+        which = found.get("numbers", list(range(len(seeds))))
+        if numbers(which) and len(set(which)) == len(which) == len(seeds):
+            return dict(zip(which, seeds, strict=True))
+    raise CheckpointError(f"{path.parent} {DAMAGED}: it has no scores of {game}.")

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sacd.config import Config
 from sacd.envs import names
-from sacd.report.baseline import Baseline
+from sacd.report.baseline import Baseline, baseline
 from sacd.report.compare import Comparison, compare
-from sacd.report.groups import COMPARED, describe, values_of
+from sacd.report.groups import COMPARED, describe
 from sacd.report.paper import FACTS, SEEDS, Facts
 from sacd.report.read import Run
 from sacd.report.scores import Headline, headline, mean_sd, normalised
@@ -59,6 +59,7 @@ class Block:
 
     name: str
     cells: list[Cell]  # of all of the paper's games, in its order
+    baseline: Baseline  # beside these runs
 
     @property
     def runs(self) -> list[Run]:
@@ -114,17 +115,29 @@ class Experiment:
     """What a report of the paper's games is made from."""
 
     blocks: list[Block]
-    baseline: Baseline
+
+    @cached_property
+    def baselines(self) -> dict[str, Baseline]:
+        """The random players that were measured: one, or one for each block that has its own."""
+        found: dict[str, Baseline] = {}
+        for block in self.blocks:
+            if block.baseline.games and block.baseline not in found.values():
+                found[f"random player ({block.name})" if found else "random player"] = block.baseline
+        return found
 
 
-def experiment(runs: list[Run], baseline: Baseline) -> Experiment:
-    """Blocks of the runs of the paper's games, the one with the most runs first; other runs are left to the table."""
-    found: dict[tuple, list[Run]] = defaultdict(list)
+def experiment(runs: list[Run]) -> Experiment:
+    """Blocks of the runs of the paper's games, the one with the most runs first; other runs are left to the table.
+
+    Runs belong together whose configurations are told in the same words, as departures from a preset: that it sets a
+    field otherwise in one game (author, three frames a step in SpaceInvaders) makes no other experiment.
+    """
+    found: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if names.is_atari(run.config.env) and run.game in FACTS:
-            found[values_of(run.config, ACROSS)].append(run)
-    blocks = [_block(mine) for mine in found.values()]
-    return Experiment(sorted(blocks, key=lambda block: (-len(block.runs), block.name)), baseline)
+            found[describe(run.config, ACROSS).removeprefix("as ")].append(run)
+    blocks = [_block(name, mine) for name, mine in found.items()]
+    return Experiment(sorted(blocks, key=lambda block: (-len(block.runs), block.name)))
 
 
 def _counted(seen: Counter[str]) -> str:
@@ -133,7 +146,7 @@ def _counted(seen: Counter[str]) -> str:
     return ", ".join(f"{value} ({count} runs)" for value, count in sorted(seen.items()))
 
 
-def _block(runs: list[Run]) -> Block:
+def _block(name: str, runs: list[Run]) -> Block:
     by_seed = sorted(runs, key=lambda run: run.config.seed)
-    name = describe(runs[0].config, ACROSS).removeprefix("as ")
-    return Block(name, [Cell(f, [run for run in by_seed if run.game == game]) for game, f in FACTS.items()])
+    cells = [Cell(facts, [run for run in by_seed if run.game == game]) for game, facts in FACTS.items()]
+    return Block(name, cells, baseline(run.path for run in runs))

@@ -4,7 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from sacd.config import FIELDS, PRESETS, Config
+from sacd import presets
+from sacd.config import FIELDS, Config
 from sacd.errors import UsageError
 from sacd.report.read import Run
 from sacd.runs import FREE
@@ -67,8 +68,10 @@ def describe(config: Config, fields: list[str]) -> str:
 def _nearest(config: Config, fields: list[str]) -> tuple[str, list[str]]:
     """The preset that has most of these fields' values, and those it has not; for few fields all of them."""
     told, departures = "", fields
-    for preset in PRESETS if len(fields) > FEW else ():
-        other = [f for f in fields if getattr(config, f) != PRESETS[preset].get(f, FIELDS[f].default)]
+    for preset in presets.PRESETS if len(fields) > FEW else ():
+        other = [
+            f for f in fields if getattr(config, f) != presets.values(preset, config.env).get(f, FIELDS[f].default)
+        ]
         if len(other) < len(departures):
             told, departures = f"as {preset}", other
     return told, departures

@@ -30,7 +30,7 @@ def page(found: Experiment, pictures: Mapping[str, str]) -> str:
     """The page, with the figures' SVG texts by name."""
     parts = [
         ("headline", "Headline", _table(headlines(found))),
-        *((f"table-{i}", f"Table: {b.name}", _paper_table(b, found)) for i, b in enumerate(found.blocks)),
+        *((f"table-{i}", f"Table: {b.name}", _paper_table(b)) for i, b in enumerate(found.blocks)),
         ("figures", "Figures", "".join(_figure(text, pictures[name]) for name, text in FIGURES.items())),
         ("aggregates", "Over games", _aggregates(found)),
         ("runs", "Every run", "".join(_runs(block) for block in found.blocks)),
@@ -62,8 +62,8 @@ def _cell(text: str) -> str:
     return f'<td class="{kind}">{html.escape(text)}</td>' if kind else f"<td>{html.escape(text)}</td>"
 
 
-def _paper_table(block: Block, found: Experiment) -> str:
-    return _p(block.told() + ".") + _table([HEAD, *rows(block, found)], sortable=True) + _p(NOTE)
+def _paper_table(block: Block) -> str:
+    return _p(block.told() + ".") + _table([HEAD, *rows(block)], sortable=True) + _p(NOTE)
 
 
 def _figure(text: str, svg: str) -> str:
@@ -136,6 +136,6 @@ def _origin(block: Block) -> str:
     facts = {"runs": f"{len(block.runs)} of {block.config.steps:,} agent steps"} | block.origin
     listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts.items())
     shared = {k: v for k, v in to_dict(block.config).items() if k not in ("env", "seed")}
-    config = html.escape(json.dumps(shared, indent=1))
-    details = f"<details><summary>configuration</summary><pre>{config}</pre></details>"
+    config, game = html.escape(json.dumps(shared, indent=1)), html.escape(block.runs[0].game)
+    details = f"<details><summary>configuration ({game})</summary><pre>{config}</pre></details>"
     return f"<h3>{html.escape(block.name)}</h3><dl>{listed}</dl>{details}"

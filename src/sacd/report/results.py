@@ -59,9 +59,6 @@ def _origin(block: Block) -> str:
 
 def random_told(found: Experiment) -> str:
     """What the random player's column comes from."""
-    games = found.baseline.games
-    if not games:
+    if not found.baselines:
         return "No random player was measured here (no random.json beside the runs)."
-    seeds = sum(len(seeds) for seeds in games.values())
-    episodes = sum(len(scores) for seeds in games.values() for scores in seeds)
-    return f"Random player, measured here: {len(games)} games, {seeds} seeds, {episodes:,} episodes in all."
+    return " ".join(f"Here, {name}: {played.told()}." for name, played in found.baselines.items())

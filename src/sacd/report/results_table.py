@@ -53,9 +53,9 @@ def spread(seeds: Sequence[float]) -> str:
     return f"{number(mean)} ± {number(sd)}" if len(seeds) > 1 else number(mean)
 
 
-def rows(block: Block, found: Experiment) -> list[tuple[str, ...]]:
+def rows(block: Block) -> list[tuple[str, ...]]:
     """The table's rows as text, one for each of the paper's games."""
-    return [_row(cell, found.baseline.means(cell.game)) for cell in block.cells]
+    return [_row(cell, block.baseline.means(cell.game)) for cell in block.cells]
 
 
 def _row(cell: Cell, random: list[float]) -> tuple[str, ...]:
@@ -73,19 +73,17 @@ def _row(cell: Cell, random: list[float]) -> tuple[str, ...]:
 
 def markdown(found: Experiment, level: str = "##") -> str:
     """A section for each configuration, with its headline."""
-    parts = [
-        f"{level} {block.name}\n\n{block.told()}.\n\n{aligned([HEAD, *rows(block, found)])}" for block in found.blocks
-    ]
+    parts = [f"{level} {block.name}\n\n{block.told()}.\n\n{aligned([HEAD, *rows(block)])}" for block in found.blocks]
     return "\n\n".join([*parts, NOTE]) + "\n"
 
 
 def latex(found: Experiment) -> str:
     """A document that compiles as it is: a table for each configuration."""
-    return PREAMBLE + "\n\\clearpage\n".join(_tabular(block, found) for block in found.blocks) + "\n\\end{document}\n"
+    return PREAMBLE + "\n\\clearpage\n".join(_tabular(block) for block in found.blocks) + "\n\\end{document}\n"
 
 
-def _tabular(block: Block, found: Experiment) -> str:
-    lines = [" & ".join(map(escape, row)) + r" \\" for row in (HEAD, *rows(block, found))]
+def _tabular(block: Block) -> str:
+    lines = [" & ".join(map(escape, row)) + r" \\" for row in (HEAD, *rows(block))]
     body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     table = "\n".join([f"\\begin{{tabular}}{{l{'r' * (len(HEAD) - 2)}l}}", *body, r"\end{tabular}"])
     caption = f"\\caption{{{escape(f'{block.name}: {block.told()}. {NOTE}')}}}"
@@ -102,7 +100,7 @@ def escape(text: str) -> str:
 
 def cells(found: Experiment) -> str:
     """A CSV row for each configuration and game; what is missing is empty."""
-    return _csv(CELLS, (_cell(b.name, c, found.baseline.means(c.game)) for b in found.blocks for c in b.cells))
+    return _csv(CELLS, (_cell(b.name, c, b.baseline.means(c.game)) for b in found.blocks for c in b.cells))
 
 
 def _cell(name: str, cell: Cell, random: list[float]) -> list[Any]:
@@ -128,11 +126,10 @@ def every_score(found: Experiment) -> str:
         for episode, score in enumerate((run.evaluation or {})[policy]["scores"])
     )  # fmt: skip
     random = (
-        (game, "random player", seed, "uniform", episode, score)
-        for game, seeds in found.baseline.games.items()
-        for seed, played in enumerate(seeds)
-        for episode, score in enumerate(played)
-    )
+        (game, name, seed, "uniform", episode, score)
+        for name, played in found.baselines.items() for game, seeds in played.games.items()
+        for seed, scores in seeds.items() for episode, score in enumerate(scores)
+    )  # fmt: skip
     return _csv(("game", "configuration", "seed", "policy", "episode", "score"), (*ours, *random))
 
 

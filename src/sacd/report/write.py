@@ -4,7 +4,6 @@ from pathlib import Path
 
 from sacd.files import writing
 from sacd.report.archive import keep
-from sacd.report.baseline import find_baseline
 from sacd.report.charts import aggregate_bands, performance_profile, relative_performance, save
 from sacd.report.experiment import Experiment, experiment
 from sacd.report.figure import curve
@@ -34,27 +33,25 @@ WRITTEN = {
 def write(paths: list[Path], out: Path | None, kept: Path | None) -> None:
     """Report on all runs found at or below the paths: into the folder given, the current one where several were.
 
-    Runs of the paper's games are set against the paper as well. `kept`: where to archive the runs, if anywhere.
+    `kept`: where to archive the runs, if anywhere.
     """
     folders = find(paths)
-    baseline = find_baseline([*paths, *(folder.path.resolve().parent for folder in folders)])
     if kept:
-        keep(folders, baseline, kept)
+        keep(folders, kept)
         print(f"archive {kept.resolve()}\n")
-    where = out or (paths[0] if len(paths) == 1 else Path())
-    write_all(folders, where)
-    found = experiment([read_run(folder) for folder in folders], baseline)
-    if found.blocks:
-        write_experiment(found, where)
+    write_all(folders, out or (paths[0] if len(paths) == 1 else Path()))
 
 
 def write_all(folders: list[RunFolder], where: Path) -> None:
-    """The table on the screen, and table and picture of these runs in a folder."""
+    """The table on the screen, and table and picture in a folder; runs of the paper's games also beside the paper."""
     text = table(folders)
     print(text)
     _write(where / "table.md", text + "\n")
     curve(folders, where / "curve.png")
     print(f"\ntable   {(where / 'table.md').resolve()}\ncurve   {(where / 'curve.png').resolve()}")
+    found = experiment([read_run(folder) for folder in folders])
+    if found.blocks:
+        write_experiment(found, where)
 
 
 def write_experiment(found: Experiment, where: Path) -> None:
