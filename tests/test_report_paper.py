@@ -63,7 +63,10 @@ def test_the_screen_is_short(runs, tmp_path, capsys):
     after = said.partition("\n\n")[2].splitlines()
     assert [line.split()[0] for line in after if line] == ["table", "curve", "results", "page", "paper", "author"]
     assert len(after) == 7 and str(tmp_path / "report.html") in said
-    assert "better than Rainbow in 2 of 3 games" in said and "(17 without scores, 2 with fewer than 5 seeds)" in said
+    assert (
+        "better than Rainbow in 2 of 3 games" in said
+        and "(17 games without scores, 2 games with fewer than 5 seeds)" in said
+    )
 
 
 def test_other_runs_are_reported_as_before(tmp_path):
