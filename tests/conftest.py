@@ -9,7 +9,7 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, here and in the processes that tests start
 if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton's kernels without a GPU
-pytest.register_assert_rewrite("streams", "tiny")
+pytest.register_assert_rewrite("paperlike", "streams", "tiny")
 
 
 @pytest.fixture

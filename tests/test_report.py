@@ -20,6 +20,7 @@ from sacd.report.groups import describe
 from sacd.report.table import mean_sd
 from sacd.runs import RunFolder
 
+GREEDY = '{"greedy": {"mean": 1, "std": null, "scores": [1]}, "sampled": '
 SCORES = {0: [1.0, 2.0, 6.0], 1: [4.0, 4.0, 7.0], 2: [0.0, 0.0, 0.0]}
 
 
@@ -33,9 +34,8 @@ def write_run(place: Path, seed: int = 0, finished: bool = True, env: str = "Car
     rows = [{"step": 500 * (i + 1), "updates": i, "alpha": 0.1, "entropy_share": 0.5} for i in range(30)]
     (place / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if finished:
-        found = {
-            "mean": statistics.fmean(SCORES[seed]), "std": statistics.stdev(SCORES[seed]), "scores": SCORES[seed]
-        }  # fmt: skip
+        scores = SCORES[seed]
+        found = {"mean": statistics.fmean(scores), "std": statistics.stdev(scores), "scores": scores}
         (place / "evaluation.json").write_text(json.dumps({"greedy": found, "sampled": found}))
     return place
 
@@ -196,8 +196,12 @@ def test_damaged_scores_are_an_error(tmp_path, capsys):
     ("name", "text"),
     [
         ("evaluation.json", '{"policy": 1}'),
-        ("evaluation.json", '{"greedy": {"mean": 1, "std": 1}, "sampled": {"mean": "high", "std": 1}}'),
-        ("evaluation.json", '{"greedy": {"mean": 1, "std": 1}, "sampled": 3}'),
+        ("evaluation.json", GREEDY + '{"mean": "high", "std": 1, "scores": [1]}}'),
+        ("evaluation.json", GREEDY + "3}"),
+        ("evaluation.json", GREEDY + '{"mean": 1, "std": 1}}'),
+        ("evaluation.json", GREEDY + '{"mean": 1, "std": 1, "scores": []}}'),
+        ("evaluation.json", GREEDY + '{"mean": 1, "std": 1, "scores": [1, "2"]}}'),
+        ("evaluation.json", GREEDY + '{"mean": 1, "std": 1, "scores": [1, 2]}}'),
         ("episodes.jsonl", '{"step": 5, "length": 5}\n'),
         ("episodes.jsonl", '{"step": 5, "score": NaN, "length": 5}\n'),
         ("episodes.jsonl", "7\n"),

@@ -149,7 +149,7 @@ def evaluate(namespace: argparse.Namespace) -> None:
 def report(namespace: argparse.Namespace) -> None:
     from sacd.report import write
 
-    write(namespace.runs, namespace.out)
+    write(namespace.runs, namespace.out, namespace.archive)
 
 
 def doctor(namespace: argparse.Namespace) -> None:

@@ -138,9 +138,15 @@ def build_parser() -> Parser:
     which.add_argument("--greedy", action="store_true", help="the most probable action only")
     which.add_argument("--sampled", action="store_true", help="actions drawn from the policy only")
 
-    report = commands.add_parser("report", help="table and learning curve of runs, from their files")
+    report = commands.add_parser(
+        "report", help="table and learning curve of runs, from their files",
+        description="Tables and pictures of runs, from their files alone. Of runs of the paper's games also its table, "
+        "its figures and a page, report.html, with our scores beside the paper's and the author's.",
+    )  # fmt: skip
     report.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="runs' folders, or folders of such")
-    report.add_argument("--out", type=Path, help="where curve.png and table.md go (default: the folder given, or .)")
+    report.add_argument("--out", type=Path, help="where tables and pictures go (default: the folder given, or .)")
+    report.add_argument("--archive", type=Path, metavar="DIR", help="also copy what a report needs of each run there: "
+                        "scores, configurations, logs; no models")  # fmt: skip
 
     doctor = commands.add_parser("doctor", help="what hardware, versions and precision will be used, and why")
     doctor.add_argument(

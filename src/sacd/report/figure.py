@@ -25,6 +25,7 @@ HEIGHTS = (2, 1, 1)  # of a game's panels
 LETTER = 0.066  # inches, about, of the legends' type
 COLOURS = [to_hex(colormaps["tab20"](i)) for i in (*range(0, 20, 2), *range(1, 20, 2))]  # ten strong, ten pale
 LINE = 0.16  # inches, about, of a line of it
+Side = Literal["outside upper left", "outside lower left"]
 ONLY = "the one configuration of its game"
 
 
@@ -55,8 +56,10 @@ def paint(groups: list[Group]) -> Figure:
         draw_targets(axes[1], mine, shades)
         dress(axes, mine, first=i % columns == 0)
     if len(names) > 1:
-        _legend(figure, [Line2D([], [], lw=3, color=colours[name], label=name) for name in names], "outside upper left")
-    _legend(figure, _key(groups, COLOURS[0] if len(names) == 1 else GREY), "outside lower left")
+        legend_beside(
+            figure, [Line2D([], [], lw=3, color=colours[name], label=name) for name in names], "outside upper left"
+        )
+    legend_beside(figure, _key(groups, COLOURS[0] if len(names) == 1 else GREY), "outside lower left")
     return figure
 
 
@@ -90,7 +93,9 @@ def _key(groups: list[Group], colour: str) -> list[Artist]:
     return handles
 
 
-def _legend(figure: Figure, handles: list[Artist], side: Literal["outside upper left", "outside lower left"]) -> None:
+def legend_beside(
+    figure: Figure, handles: list[Artist], side: Literal["outside upper left", "outside lower left"]
+) -> None:
     """Beside the panels, never on them, in as many columns as fit; the figure grows by its height."""
     room = figure.get_figwidth() / LETTER
     for handle in handles:

@@ -4,7 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from sacd.config import FIELDS, PRESETS, Config
+from sacd import presets
+from sacd.config import FIELDS, Config
 from sacd.errors import UsageError
 from sacd.report.read import Run
 from sacd.runs import FREE
@@ -35,7 +36,7 @@ def grouped(runs: list[Run]) -> list[Group]:
     games: dict[str, dict[tuple, list[Run]]] = defaultdict(lambda: defaultdict(list))
     require_different(runs)
     for run in runs:
-        games[run.game][_values(run.config, COMPARED)].append(run)
+        games[run.game][values_of(run.config, COMPARED)].append(run)
     found = []
     for game, members in sorted(games.items()):
         fields = [f for f, *seen in zip(COMPARED, *members, strict=True) if len(set(seen)) > 1]
@@ -48,7 +49,7 @@ def require_different(runs: list[Run]) -> None:
     """Refuse copies: one run twice is not two seeds."""
     seen: dict[tuple, Run] = {}
     for run in runs:
-        key = (run.game, run.config.seed, _values(run.config, COMPARED))
+        key = (run.game, run.config.seed, values_of(run.config, COMPARED))
         if key in seen:
             raise UsageError(
                 f"{seen[key].path} and {run.path} are the same run: {run.game}, seed {run.config.seed}, and equal in "
@@ -67,8 +68,10 @@ def describe(config: Config, fields: list[str]) -> str:
 def _nearest(config: Config, fields: list[str]) -> tuple[str, list[str]]:
     """The preset that has most of these fields' values, and those it has not; for few fields all of them."""
     told, departures = "", fields
-    for preset in PRESETS if len(fields) > FEW else ():
-        other = [f for f in fields if getattr(config, f) != PRESETS[preset].get(f, FIELDS[f].default)]
+    for preset in presets.PRESETS if len(fields) > FEW else ():
+        other = [
+            f for f in fields if getattr(config, f) != presets.values(preset, config.env).get(f, FIELDS[f].default)
+        ]
         if len(other) < len(departures):
             told, departures = f"as {preset}", other
     return told, departures
@@ -76,10 +79,10 @@ def _nearest(config: Config, fields: list[str]) -> tuple[str, list[str]]:
 
 def _order(config: Config, fields: list[str]) -> tuple:
     """Presets as they are first, then by the values."""
-    return (len(_nearest(config, fields)[1]), *_values(config, fields))
+    return (len(_nearest(config, fields)[1]), *values_of(config, fields))
 
 
-def _values(config: Config, fields: list[str]) -> tuple:
+def values_of(config: Config, fields: list[str]) -> tuple:
     return tuple(getattr(config, f) for f in fields)
 
 

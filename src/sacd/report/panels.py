@@ -21,7 +21,7 @@ def draw(axes: list[Axes], group: Group, colour: str) -> None:
     """One group of seeds: the mean over them, and their range."""
     score, entropy, alpha = axes
     grid = np.linspace(0, group.config.steps, 401)
-    lines = np.array([_training(run, grid) for run in group.runs])
+    lines = np.array([training(run, grid) for run in group.runs])
     _band(score, grid, lines, colour)
     if len(group.runs) == 1:
         _dots(score, group.runs[0], colour)
@@ -125,7 +125,7 @@ def tick(value: float, _: int | None = None) -> str:
     return f"{value:g}"
 
 
-def _training(run: Run, grid: NDArray) -> NDArray:
+def training(run: Run, grid: NDArray) -> NDArray:
     """The smoothed score, as far as the run has come."""
     scores = smooth(run.episodes["step"], run.episodes["score"], grid, WINDOW)
     return np.where(grid <= run.reached, scores, np.nan)

@@ -2,11 +2,13 @@
 
 import json
 import math
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from sacd.config import Config
@@ -16,6 +18,8 @@ from sacd.runs import RunFolder, read_json
 
 EPISODE = ("step", "score", "length")
 UPDATE = ("alpha", "entropy", "entropy_share")  # of a metrics row; before the first update it has none of them
+POLICIES = ("greedy", "sampled")
+PACKED = ".zst"  # what a compressed log's name has on top
 DAMAGED = "has a damaged evaluation.json (delete it, and 'sacd train' plays the final games again)"
 
 
@@ -28,6 +32,8 @@ class Run:
     episodes: dict[str, NDArray]  # step, score, length
     metrics: list[dict[str, Any]]
     evaluation: dict[str, Any] | None
+    versions: dict[str, str]  # of what its numbers may depend on
+    commit: str
 
     @property
     def game(self) -> str:
@@ -46,15 +52,32 @@ def read_run(folder: RunFolder) -> Run:
     episodes = {k: np.array([row[k] for row in rows]) for k in EPISODE}
     metrics = read_rows(folder.metrics, ("step",), UPDATE)
     evaluation = _evaluation(folder) if folder.finished() else None
-    return Run(folder.path, folder.config(), episodes, metrics, evaluation)
+    record = folder.record()
+    versions = record.get("versions")
+    told = {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {}
+    return Run(folder.path, folder.config(), episodes, metrics, evaluation, told, str(record.get("commit", "unknown")))
+
+
+def read_log(path: Path) -> bytes:
+    """A log as it was written, or as an archive keeps it (`.jsonl.zst`); nothing where there is neither."""
+    packed = path.with_name(path.name + PACKED)
+    try:
+        if path.exists() or not packed.exists():
+            return path.read_bytes() if path.exists() else b""
+        unpacker = zstandard.ZstdDecompressor().decompressobj()
+        data = unpacker.decompress(packed.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from error
+    except zstandard.ZstdError as error:
+        raise CheckpointError(f"{packed} is damaged: {error}.") from error
+    if not unpacker.eof:
+        raise CheckpointError(f"{packed} is truncated.")
+    return data
 
 
 def read_rows(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """The rows of a JSONL file, with numbers where they are needed; a last one still being written is left out."""
-    try:
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from error
+    lines = read_log(path).decode(errors="replace").splitlines()
     rows = []
     for number, line in enumerate(lines, 1):
         try:
@@ -73,14 +96,22 @@ def read_rows(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = (
 
 
 def _evaluation(folder: RunFolder) -> dict[str, Any]:
-    """The final scores; one episode has no standard deviation."""
+    """The final scores, and their mean and standard deviation; one episode has none of the latter."""
     found = read_json(folder.evaluation, DAMAGED)
-    for policy in ("greedy", "sampled"):
-        scores = found.get(policy)
-        mean, std = (scores.get("mean"), scores.get("std")) if isinstance(scores, dict) else (None, None)
-        if not _number(mean) or not (std is None or _number(std)):
+    for policy in POLICIES:
+        told = found[policy] if isinstance(found.get(policy), dict) else {}
+        values: list[Any] = [told.get(name) for name in ("mean", "std", "scores")]
+        mean, std, scores = values
+        if not _number(mean) or not (std is None or _number(std)) or not numbers(scores):
             raise CheckpointError(f"{folder.path} {DAMAGED}: it has no {policy} scores.")
+        if not math.isclose(mean, statistics.fmean(scores), rel_tol=1e-9, abs_tol=1e-9):
+            raise CheckpointError(f"{folder.path} {DAMAGED}: its {policy} mean is not that of its scores.")
     return found
+
+
+def numbers(values: Any) -> bool:
+    """Whether these are numbers, one at least."""
+    return isinstance(values, list) and bool(values) and all(map(_number, values))
 
 
 def _number(value: Any) -> bool:

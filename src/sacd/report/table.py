@@ -1,6 +1,7 @@
 """Scores as a Markdown table: one row a game and configuration, seeds together."""
 
 import statistics
+from collections.abc import Sequence
 
 from sacd.report.groups import Group, grouped
 from sacd.report.read import read_run
@@ -16,6 +17,11 @@ def table(folders: list[RunFolder]) -> str:
     rows = [HEAD, *map(_row, groups)]
     if not any(group.name for group in groups):
         rows = [row[:NAME] + row[NAME + 1 :] for row in rows]
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text, the head first, as a Markdown table with aligned columns."""
     width = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in width) + "|", *lines[1:]])
