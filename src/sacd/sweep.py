@@ -80,6 +80,8 @@ def sweep(configs: list[Config], preset: str, out: Path) -> int:
         planned = fleets(jobs, engine.device(configs[0].device))
         for number, fleet in enumerate(planned, 1):
             failed += Fleet(fleet, stop, f"{number} of {len(planned)}: " if len(planned) > 1 else "").go()
+    for folder in (job.folder for job in jobs if job.folder.finished()):  # here, where emulators wait for nothing
+        report.curve([folder], folder.curve)
     begun = [job.folder for job in every if (job.folder.path / "config.json").exists()]
     report.write_all(begun, out)
     return failed
@@ -208,8 +210,6 @@ class Fleet:
             with self.lock:
                 self.bar.note(f"{names.short(env)}: final games of {plural(len(mine), 'run')}")
             final_games([job.config for job in mine], [job.folder for job in mine], lambda n: None, self.stop)
-            for job in mine:
-                report.curve([job.folder], job.folder.curve)
 
 
 class Part:
