@@ -82,7 +82,7 @@ def test_long_stacks_in_evaluation(monkeypatch):
 def test_evaluation_has_its_own_noops(monkeypatch):
     """Games of an evaluation begin with random no-ops, though training has none."""
     made = []
-    monkeypatch.setattr("sacd.evaluate.make_lanes", lambda c, *more: (made.append(c), make_lanes(c, *more))[1])
+    monkeypatch.setattr("sacd.envs.pool.make_lanes", lambda c, *more: (made.append(c), make_lanes(c, *more))[1])
     chosen = config.make("ALE/Pong-v5", "author", device="cpu", eval_episodes=1, eval_lanes=1, time_limit=3)
     agent = SAC(Spec((84, 84), True, 4, 6), chosen)
     play_runs(agent, agent.init(torch.tensor([0])), [Player(chosen, 0, "greedy")])

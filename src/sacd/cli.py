@@ -16,7 +16,6 @@ from sacd.errors import CheckpointError, SacdError, UsageError
 from sacd.words import build_parser, hyphens
 
 MOST_SEEDS = 10_000
-FAILED = "{} runs failed; error.log in their folders says why. The same command tries again."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,19 +75,29 @@ def sweep(namespace: argparse.Namespace) -> None:
 
     failed = run(configs, preset, namespace.out)
     if failed:
-        raise SacdError(FAILED.format(failed))
+        raise failures(failed)
+
+
+def failures(count: int) -> SacdError:
+    """What a sweep ends with where not all went well."""
+    runs = "1 run" if count == 1 else f"{count} runs"
+    return SacdError(f"{runs} failed; error.log in the folder says why. The same command tries again.")
 
 
 def reproduce(namespace: argparse.Namespace) -> None:
     if "seed" in namespace.fields:
         raise UsageError("an experiment takes --seeds, how many or which: --seeds 5, or --seeds 7,8.")
+    from sacd.envs import names
+
     configs, preset = many(namespace, namespace.preset)
+    if not names.is_atari(configs[0].env):
+        raise UsageError("the paper's experiment is played on Atari games; for others there is 'sacd sweep'.")
     engine.prepare(configs[0].threads)
     from sacd.reproduce import reproduce as run
 
     failed = run(configs, preset, namespace.out or Path("runs") / preset)
     if failed:
-        raise SacdError(FAILED.format(failed))
+        raise failures(failed)
 
 
 def many(namespace: argparse.Namespace, preset: str | None) -> tuple[list[config.Config], str]:

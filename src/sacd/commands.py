@@ -14,7 +14,7 @@ from sacd.console import Bar, complain, plural, say
 from sacd.envs import names
 from sacd.errors import Interrupted
 from sacd.runs import RunFolder
-from sacd.scoring import final_games
+from sacd.scoring import final_games, trained
 from sacd.signals import Stop
 from sacd.train import Training
 
@@ -31,8 +31,9 @@ def train_one(config: Config, preset: str, path: Path) -> None:
         return
     try:
         with Stop() as stop:
-            if folder.model.exists():
+            if trained(folder, config):
                 folder.claim(config)
+                say(f"{path} is trained; its final games are played.")
             else:
                 _train(config, preset, folder, stop)
             with Bar(f"{names.short(config.env)}, final games", 2 * config.eval_episodes, unit="episodes") as bar:
@@ -41,7 +42,8 @@ def train_one(config: Config, preset: str, path: Path) -> None:
     except Interrupted:
         raise
     except Exception:
-        keep_traceback(folder)
+        if folder.held:
+            keep_traceback(folder)
         raise
     finally:
         folder.release()

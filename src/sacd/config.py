@@ -94,8 +94,8 @@ class Config:
     # evaluation
     eval_episodes: int = opt(30, "full episodes an evaluation", 1, 100_000)
     eval_lanes: int = opt(30, "evaluation episodes played side by side", 1, 4096)
-    eval_noop_min: int = opt(1, "random no-op frames at a game's start, at least (Atari)", 0, 1000)
-    eval_noop_max: int = opt(30, "and at most", 0, 1000)
+    eval_noop_min: int = opt(1, "random no-op frames at the start of a final game, at least (Atari)", 0, 1000)
+    eval_noop_max: int = opt(30, "random no-op frames at the start of a final game, at most (Atari)", 0, 1000)
     eval_epsilon: float = opt(0.01, "share of uniform actions in greedy evaluation", 0.0, 1.0)
     # execution
     device: str = opt("auto", "auto (a GPU where there is one), cpu, cuda or cuda:N")
@@ -200,6 +200,8 @@ def validate(config: Config) -> None:
         raise UsageError(f"--buffer-size {config.buffer_size} is too small for --n-step {config.n_step} in each lane.")
     if config.batch_size > config.buffer_size:
         raise UsageError(f"--batch-size {config.batch_size} is larger than --buffer-size {config.buffer_size}.")
+    if config.eval_noop_min > config.eval_noop_max:
+        raise UsageError(f"--eval-noop-min {config.eval_noop_min} is more than --eval-noop-max {config.eval_noop_max}.")
     if config.n_envs > config.steps:
         raise UsageError(f"--n-envs {config.n_envs} is more than --steps {config.steps}: not one step in each lane.")
     if not len(config.conv_channels) == len(config.conv_kernels) == len(config.conv_strides):

@@ -73,6 +73,16 @@ def blaming(lanes: Sequence[int]) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def in_groups(size: int) -> Iterator[None]:
+    """An error in here came from lanes; outside it came from groups of so many of them."""
+    try:
+        yield
+    except SacdError as error:
+        error.lanes = sorted({lane // size for lane in error.lanes})
+        raise
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """' Did you mean a, b?' for the known words closest to `word`, or nothing."""
     by_lower = {k.lower(): k for k in known}

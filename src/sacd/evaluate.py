@@ -1,9 +1,10 @@
 """Scores of policies: full episodes, raw rewards, each episode from a seed and noise of its own.
 
-Episode i of a player is the same in whichever lane it is played, so a lane that is free takes the next one and short
-games are not favoured; where there is none left, the lane stands still. An episode that does not end is cut at the
-time limit. `greedy` takes the most probable action but for a share of uniform ones, `sampled` draws from the policy,
-`random` knows none. Players of one environment play side by side, by one batched policy.
+Episode i of a player is the same in whichever lane it is played (on a GPU but for rounding), so a lane that is free
+takes the next one and short games are not favoured; where there is none left, the lane stands still. An episode that
+does not end is cut at the time limit. `greedy` takes the most probable action but for a share of uniform ones,
+`sampled` draws from the policy, `random` knows none. Players of one environment play side by side, by one batched
+policy.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,8 +60,7 @@ def play(
     stop: Stop | None = None,
 ) -> list[list[float]]:
     """Scores of each player's episodes, in order. They play one environment; `tell` hears how many are done."""
-    first = players[0].config
-    each = min(first.eval_lanes, first.eval_episodes)
+    each = lanes_each(players[0].config)
     with closing(arena(players, each)) as lanes:
         games = Games(players, lanes, each, device)
         while not games.over:
@@ -70,6 +70,11 @@ def play(
             games.turn(act)
         tell(games.done)
     return games.found.tolist()
+
+
+def lanes_each(config: Config) -> int:
+    """Lanes of a player."""
+    return min(config.eval_lanes, config.eval_episodes)
 
 
 def play_runs(
@@ -193,11 +198,10 @@ class Games:
 @lru_cache(100_000)
 def seed(config: Config, stream: str, episode: int) -> int:
     """The emulator's seed of an episode: the first with as many no-ops at its start as are wanted."""
-    least = min(config.eval_noop_min, config.eval_noop_max)
     tried = 0
     while True:
         found = rng.derived_seed(config.seed, f"{stream}/start/{episode}", tried)
-        if not is_atari(config.env) or noops(found, config.eval_noop_max) >= least:
+        if not is_atari(config.env) or noops(found, config.eval_noop_max) >= config.eval_noop_min:
             return found
         tried += 1
 

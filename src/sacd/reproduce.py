@@ -6,61 +6,100 @@ be resumed game by game, as the runs can step by step.
 
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from sacd import sweep
-from sacd.config import Config
+from sacd.config import Config, flag
 from sacd.console import Bar, plural
 from sacd.envs import names
+from sacd.errors import UsageError
 from sacd.evaluate import RANDOM, Player, play_randomly
 from sacd.files import replace_file, writing
+from sacd.report.baseline import DAMAGED, NAME, read_random
 from sacd.runs import commit, read_json, versions
 from sacd.signals import Stop
 
-DAMAGED = "has a damaged random.json (delete it, and random play is scored again)"
+MATTER = (  # fields that random play depends on
+    "frame_skip", "max_pool", "sticky", "full_actions", "fire_reset", "time_limit", "eval_episodes", "eval_noop_min",
+    "eval_noop_max",
+)  # fmt: skip
 
 
 def reproduce(configs: list[Config], preset: str, out: Path) -> int:
     """Everything, into one folder; how many runs failed."""
-    sweep.check_out(out)
+    sweep.prepare(configs, preset, out)
     with Stop() as stop:
-        play_games(configs, out / "random.json", stop)
+        play_games(configs, out / NAME, stop)
     return sweep.sweep(configs, preset, out)
 
 
 def play_games(configs: list[Config], path: Path, stop: Stop) -> None:
-    """Scores of random play in every game that has none for these seeds yet."""
-    found: dict[str, Any] = read_json(path, DAMAGED) if path.exists() else {"games": {}}
+    """Random play in every game, with every seed that has no scores yet."""
+    found = scores_at(path)
     games = [list(each) for _, each in groupby(configs, key=lambda c: c.env)]
-    new = [each for each in games if not _played(each, found["games"])]
+    for each in games:
+        require_same(each[0], found.get(names.short(each[0].env), {}), path)
+    new = [missing for each in games if (missing := _missing(each, found))]
+    total, done = sum(config.eval_episodes for each in new for config in each), 0
     if not new:
         return
-    with Bar(f"{plural(len(new), 'game')}, random play", sum(len(e) * e[0].eval_episodes for e in new), "games") as bar:
-        done = 0
+    with Bar(f"{plural(len(new), 'game')}, random play", total, "games") as bar:
         for each in new:
-            found["games"][names.short(each[0].env)] = _scores(each, lambda n, done=done: bar.tick(done + n), stop)
+            game, tell = names.short(each[0].env), partial(_later, bar, done)
+            found[game] = _played(found.get(game), each, tell, stop)
             done += len(each) * each[0].eval_episodes
-            found |= {"episodes": each[0].eval_episodes, "commit": commit(), "versions": versions()}
             with writing(path):
-                replace_file(path, (json.dumps(found, indent=1) + "\n").encode())
+                replace_file(path, (json.dumps({"games": found}, indent=1) + "\n").encode())
 
 
-def _played(configs: list[Config], games: dict[str, Any]) -> bool:
-    """Whether a game's scores are there, of just these seeds and episodes."""
-    there = games.get(names.short(configs[0].env), {})
-    whole = [len(scores) for scores in there.get("seeds", [])] == [c.eval_episodes for c in configs]
-    return whole and there.get("numbers") == [c.seed for c in configs]
+def _later(bar: Bar, done: int, number: int) -> None:
+    bar.tick(done + number)
 
 
-def _scores(configs: list[Config], tell: Any, stop: Stop) -> dict[str, Any]:
-    """One game's random scores: a list for each seed."""
+def scores_at(path: Path) -> dict[str, Any]:
+    """What random.json has, by game; none where there is no such file."""
+    if not path.exists():
+        return {}
+    read_random(path)  # refuses what is damaged
+    found: dict[str, Any] = read_json(path, DAMAGED)["games"]
+    return found
+
+
+def require_same(config: Config, there: dict[str, Any], path: Path) -> None:
+    """Refuse scores of games that were played in another way."""
+    settings = there.get("config", {})
+    other = [
+        f"{flag(k)} {settings[k]} there, {getattr(config, k)} asked"
+        for k in settings
+        if settings[k] != getattr(config, k)
+    ]
+    if other:
+        raise UsageError(f"{path} holds random play under other rules ({'; '.join(other)}). Take another --out.")
+
+
+def _missing(configs: list[Config], found: dict[str, Any]) -> list[Config]:
+    """Those of a game's configurations whose seeds have no scores."""
+    there = found.get(names.short(configs[0].env), {}).get("numbers", [])
+    return [config for config in configs if config.seed not in there]
+
+
+def _played(
+    there: dict[str, Any] | None, configs: list[Config], tell: Callable[[int], None], stop: Stop
+) -> dict[str, Any]:
+    """A game's random scores, a list for each seed, with those of these configurations."""
     started = time.monotonic()
     scores = play_randomly([Player(c, 0, RANDOM) for c in configs], tell, stop)
+    before = there or {"numbers": [], "seeds": [], "seconds": 0.0}
     return {
         "env": configs[0].env,
-        "numbers": [c.seed for c in configs],
-        "seeds": scores,
-        "seconds": round(time.monotonic() - started, 1),
+        "numbers": before["numbers"] + [c.seed for c in configs],
+        "seeds": before["seeds"] + scores,
+        "config": {k: getattr(configs[0], k) for k in MATTER},
+        "seconds": round(before["seconds"] + time.monotonic() - started, 1),
+        "commit": commit(),
+        "versions": versions(),
     }

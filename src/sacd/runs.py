@@ -24,7 +24,7 @@ from sacd.files import replace_file, storage_error, writing
 
 OURS = ("run.", ".tmp-", "error.log")  # what a process that died while it made the folder may leave
 NO_RUN = "is no run's folder: it has no readable config.json"
-FREE = {"device", "threads"}  # fields that a resumed run may change: how it is computed, not what
+FREE = {"device", "threads", "eval_lanes"}  # fields that a resumed run may change: how it is computed, not what
 
 
 class RunFolder:
@@ -77,9 +77,22 @@ class RunFolder:
                 f"{self.path} is in use by process {holder}; wait for it, or take another --run."
             ) from None
 
+    def require_new(self) -> None:
+        """Refuse to begin where a trained run has lost its model and checkpoints: beginning would overwrite it."""
+        if any(path.exists() and path.stat().st_size for path in (self.metrics, self.episodes)) and self.model.exists():
+            raise CheckpointError(
+                f"{self.path} holds a trained run without sound model and checkpoints: it cannot go on, and beginning "
+                "anew would overwrite it. Take another folder, or delete this one."
+            )
+
+    @property
+    def held(self) -> bool:
+        """Whether this process has it."""
+        return self._lock.is_locked
+
     def release(self) -> None:
         """Let another process have the folder."""
-        if self._lock.is_locked:
+        if self.held:
             (self.path / "run.pid").unlink(missing_ok=True)
             self._lock.release()
 

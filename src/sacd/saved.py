@@ -57,6 +57,9 @@ class Saved:
         found = self._common()
         notes = [text for _, _, text in found if text]
         if not all(facts for _, facts, _ in found):
+            for run, folder in enumerate(self.folders):
+                with blaming(self.pool.of(run)):
+                    folder.require_new()
             self.replay.start(self.pool.start())
             for log in self.logs:
                 log.open(None)

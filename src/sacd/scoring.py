@@ -14,7 +14,7 @@ from sacd.config import Config
 from sacd.console import Bar, complain, plural, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
-from sacd.errors import CheckpointError
+from sacd.errors import CheckpointError, blaming, in_groups
 from sacd.files import replace_file, writing
 from sacd.runs import RunFolder
 from sacd.signals import Stop
@@ -25,18 +25,32 @@ def final_games(
 ) -> None:
     """Play the final games of trained runs of one environment and write evaluation.json, which marks them as finished.
 
-    `tell` hears how many episodes are done.
+    `tell` hears how many episodes are done. An error's lanes are numbers of runs.
     """
-    started = time.monotonic()
-    agent, state, _ = load(configs, folders, engine.device(configs[0].device))
+    started, first = time.monotonic(), configs[0]
+    agent, state, step = load(configs, folders, engine.device(first.device))
+    assert step == first.steps, "a run is scored when it is trained"
     players = [evaluate.Player(config, run, p) for run, config in enumerate(configs) for p in evaluate.POLICIES]
-    scores = iter(evaluate.play_runs(agent, state, players, tell, stop))
+    with in_groups(evaluate.lanes_each(first) * len(evaluate.POLICIES)):
+        scores = iter(evaluate.play_runs(agent, state, players, tell, stop))
     for config, folder in zip(configs, folders, strict=True):
         facts: dict[str, Any] = {"env": config.env, "seed": config.seed, "step": config.steps}
         facts |= {p: evaluate.summary(mine := next(scores)) | {"scores": mine} for p in evaluate.POLICIES}
         facts["seconds"] = round(time.monotonic() - started, 1)
         with writing(folder.evaluation):
             replace_file(folder.evaluation, (json.dumps(facts, indent=1) + "\n").encode())
+
+
+def trained(folder: RunFolder, config: Config) -> bool:
+    """Whether only the final games are missing: a sound model of the last step is there."""
+    if not folder.model.exists():
+        return False
+    try:
+        _, facts = checkpoint.read(folder.model)
+    except CheckpointError as error:
+        complain(f"{error} {folder.path} goes on from its newest checkpoint.")
+        return False
+    return facts["step"] == config.steps
 
 
 def evaluate_one(config: Config, folder: RunFolder, policies: list[str]) -> None:
@@ -60,7 +74,10 @@ def load(configs: Sequence[Config], folders: Sequence[RunFolder], device: torch.
     engine.pin(configs[0].threads, lanes.spec.image)
     agent = SAC(lanes.spec, configs[0], device)
     state = agent.init(torch.tensor([c.seed for c in configs], device=device))
-    found = [newest(folder, state) for folder in folders]
+    found = []
+    for run, folder in enumerate(folders):
+        with blaming([run]):
+            found.append(newest(folder, state))
     stacked = {k: torch.stack([actor[f"actor.{k}"] for actor, _ in found]) for k in state.actor.tensors}
     state.actor = agent.net.weights({k: t.to(device) for k, t in stacked.items()})
     return agent, state, min(step for _, step in found)

@@ -63,7 +63,9 @@ class Batch:
     next_obs: Tensor | Stacks  # (R, B, *obs)
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device."""
+        """The same on a device; this very one where it is there."""
+        if self.action.device == device:
+            return self
         return Batch(*(t.to(device) for t in vars(self).values()))
 
 

@@ -6,11 +6,12 @@ from typing import Any, NoReturn
 
 from sacd import __version__, config
 from sacd.errors import UsageError, nearest
+from sacd.presets import IN_GAME
 
 COMMANDS = ("train", "sweep", "reproduce", "evaluate", "report", "doctor")
 EXIT_CODES = (
-    "exit codes: 0 done, 2 usage, 3 environment, 4 checkpoint, 5 resources, 6 diverged, 7 run in use, "
-    "75 interrupted and saved, 130 Ctrl-C"
+    "exit codes: 0 done, 1 some runs failed, 2 usage, 3 environment, 4 checkpoint, 5 resources, 6 diverged, "
+    "7 run in use, 75 interrupted and saved, 130 Ctrl-C"
 )
 
 
@@ -59,6 +60,9 @@ def presets_told() -> str:
     for name, values in config.PRESETS.items():
         listed = ", ".join(f"{k.replace('_', '-')} {str(v).lower()}" for k, v in values.items())
         told += [f"The preset '{name}' takes {listed}."] if values else []
+        for env, mine in IN_GAME.get(name, {}).items():
+            listed = ", ".join(f"{k.replace('_', '-')} {v}" for k, v in mine.items())
+            told.append(f"In {env} also {listed}.")
     return " ".join(told)
 
 
