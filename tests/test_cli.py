@@ -170,7 +170,7 @@ def test_help_names_every_field(capsys, monkeypatch):
             assert config.flag(name) in said
             assert field.metadata["doc"] in said, name
     assert "(default 64; 1 to 65536)" in said
-    assert "exit codes: 0 done, 2 usage" in said
+    assert "exit codes: 0 done, 1 some runs failed, 2 usage" in said
 
 
 def test_both_spellings_of_a_flag(here, capsys):

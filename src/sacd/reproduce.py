@@ -31,10 +31,10 @@ MATTER = (  # fields that random play depends on
 
 def reproduce(configs: list[Config], preset: str, out: Path) -> int:
     """Everything, into one folder; how many runs failed."""
-    sweep.prepare(configs, preset, out)
+    jobs = sweep.prepare(configs, preset, out)
     with Stop() as stop:
         play_games(configs, out / NAME, stop)
-    return sweep.sweep(configs, preset, out)
+    return sweep.carry_out(jobs, preset, out)
 
 
 def play_games(configs: list[Config], path: Path, stop: Stop) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from sacd import engine, memory, nets, report
+from sacd.commands import warnings
 from sacd.config import Config, check_entropy
-from sacd.console import plural, say
+from sacd.console import complain, plural, say
 from sacd.envs import names
 from sacd.envs.pool import make_lanes
 from sacd.errors import ResourceError, UsageError
@@ -31,14 +32,19 @@ PARTS, LEAST = 3, 16  # parts that take turns, at most; runs of each where they 
 
 def sweep(configs: list[Config], preset: str, out: Path) -> int:
     """Train, evaluate and report every configuration; how many failed. Finished runs stay as they are."""
-    every = prepare(configs, preset, out)
+    return carry_out(prepare(configs, preset, out), preset, out)
+
+
+def carry_out(every: list[Job], preset: str, out: Path) -> int:
+    """The same for runs that are prepared."""
     jobs = [job for job in every if not job.folder.finished()]
     if len(jobs) < len(every):
         say(f"{len(every) - len(jobs)} of {len(every)} runs are finished already.")
-    say(f"{plural(len({c.env for c in configs}), 'game')}, {plural(len(every), 'run')}, preset {preset} -> {out}")
+    games = {job.config.env for job in every}
+    say(f"{plural(len(games), 'game')}, {plural(len(every), 'run')}, preset {preset} -> {out}")
     failed = 0
     with Stop() as stop:
-        planned = fleets(jobs, engine.device(configs[0].device))
+        planned = fleets(jobs, engine.device(every[0].config.device))
         for number, fleet in enumerate(planned, 1):
             failed += Fleet(fleet, stop, f"{number} of {len(planned)}: " if len(planned) > 1 else "").go()
     for folder in (job.folder for job in every if job.folder.finished() and not job.folder.curve.exists()):
@@ -59,6 +65,8 @@ def prepare(configs: list[Config], preset: str, out: Path) -> list[Job]:
         spec = _spec(config)
         check_entropy(config, spec.actions)
         nets.build(spec, config)
+        for text in warnings(config, spec.actions):
+            complain(f"{names.short(config.env)}: {text}")
     return every
 
 

@@ -10,7 +10,8 @@ from sacd.errors import UsageError
 from sacd.report.read import Run
 from sacd.runs import FREE
 
-COMPARED = [name for name in FIELDS if name not in {"seed", *FREE}]  # how it is computed makes no other experiment
+KEPT = {"save_every", "log_every"}  # when it is written down
+COMPARED = [name for name in FIELDS if name not in {"seed", *FREE, *KEPT}]  # how it is computed is no other experiment
 FEW = 3  # fields that are listed as they are; more are told as a preset and what departs from it
 
 
