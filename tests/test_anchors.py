@@ -41,7 +41,7 @@ def plainly(player: Player, action: Action, episode: int) -> float:
     ("game", "action"),
     [
         ("Freeway", Action.UP), ("Pong", Action.NOOP), ("SpaceInvaders", Action.FIRE),
-        ("SpaceInvaders", Action.RIGHTFIRE), ("SpaceInvaders", Action.LEFTFIRE), ("Seaquest", Action.RIGHTFIRE),
+        ("SpaceInvaders", Action.RIGHTFIRE), ("SpaceInvaders", Action.LEFTFIRE),
     ],
 )  # fmt: skip
 def test_a_constant_action_scores_what_a_plain_loop_scores(game, action):
