@@ -85,8 +85,8 @@ class Block:
         """In words, what there is less of than in the paper; nothing where there is nothing."""
         none = sum(not cell.finished for cell in self.cells)
         few = sum(0 < len(cell.finished) < SEEDS for cell in self.cells)
-        counted = ((none, "games without scores"), (few, f"games with fewer than {SEEDS} seeds"))
-        said = [f"{n} {what}" for n, what in counted if n]
+        counted = ((none, "without scores"), (few, f"with fewer than {SEEDS} seeds"))
+        said = [f"{n} game{'s' * (n > 1)} {what}" for n, what in counted if n]
         return f" ({', '.join(said)})" if said else ""
 
     @property
