@@ -108,6 +108,7 @@ def test_what_is_found_is_laid_in_the_same_place():
     u = torch.full((1, 6), 0.3, dtype=torch.float64, device=DEVICE)
     first = stream.tape.sample(u, True)
     assert stream.tape.sample(u * 2, True) is first
+    assert first.to(first.action.device) is first
     assert stream.tape.observe() is stream.tape.observe()
 
 

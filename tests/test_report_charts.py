@@ -79,14 +79,16 @@ def test_colours_are_the_blocks(found):
 
 
 def test_samples_cover_equal_games(found):
-    """The author's fifteen games first; ours on those, then on all; each with our own numbers."""
+    """First the games of the author's fifteen that every configuration has played, for everybody; then all that each
+    has played, with our own numbers."""
     drawn = samples(found)
-    assert drawn[0].who == AUTHOR and list(drawn[0].games) == KNOWN and len(KNOWN) == 15
+    assert len(KNOWN) == 15 and drawn[0].who == AUTHOR
+    assert all(list(s.games) == ["Pong"] for s in drawn if s.known) and sum(s.known for s in drawn) > 3
     greedy = [s for s in drawn if s.who == f"here: {found.blocks[0].name}, greedy"]
-    assert [list(s.games) for s in greedy] == [["Freeway", "Pong"], ["Freeway", "Assault", "Pong"]]
-    np.testing.assert_allclose(greedy[0].games["Freeway"], normalised(FACTS["Freeway"], [0, 21, 22, 23, 10]))
+    assert [list(s.games) for s in greedy] == [["Pong"], ["Freeway", "Assault", "Pong"]]
+    np.testing.assert_allclose(greedy[1].games["Freeway"], normalised(FACTS["Freeway"], [0, 21, 22, 23, 10]))
     random = [s for s in drawn if "random" in s.who]
-    assert [s.told for s in random] == ["2", "2 (all)"] and random[0].seeds == "1 to 2"
+    assert [s.told for s in random] == ["1", "2 (all)"] and random[1].seeds == "1 to 2"
 
 
 def test_aggregates_stand_in_their_intervals(found):

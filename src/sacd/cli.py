@@ -81,7 +81,7 @@ def sweep(namespace: argparse.Namespace) -> None:
 def failures(count: int) -> SacdError:
     """What a sweep ends with where not all went well."""
     runs = "1 run" if count == 1 else f"{count} runs"
-    return SacdError(f"{runs} failed; error.log in the folder says why. The same command tries again.")
+    return SacdError(f"{runs} failed; error.log in each one's folder says why. The same command tries again.")
 
 
 def reproduce(namespace: argparse.Namespace) -> None:

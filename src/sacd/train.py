@@ -129,7 +129,7 @@ class Training:
     def _learn(self) -> None:
         """The gradient steps of this turn, and the targets' move."""
         if due := self.clock.updates_due():
-            batch = self._batch()  # the host looks the first one up while another part of the fleet may learn
+            batch = self._batch()  # looked up while another part of the fleet may learn
             with self.turns:
                 self._update(due, batch)
         if self.clock.targets_due():

@@ -36,7 +36,7 @@ class Mirror:
     """The half of L lanes. `tape` has one frame, and `marks` one number, more than there are: writes to nowhere."""
 
     def __init__(self, tape: Tensor, runs: int, lanes: int, slots: int, stack: int, weight: NDArray):
-        self.tape, self.runs, self.slots, self.device = tape, runs, slots, tape.device
+        self.tape, self.slots, self.device = tape, slots, tape.device
         self.lanes, count = lanes, runs * lanes
         self.marks = torch.empty(2 * count * slots + 1, dtype=torch.int64, device=self.device)  # packed slots, order
         self.weight = torch.from_numpy(weight).to(self.device)
@@ -96,7 +96,7 @@ class Mirror:
     def _find(self, clip: bool, state: None, u: Tensor) -> Batch:
         from sacd.kernels import mirror_triton  # noqa: PLC0415
 
-        found = self._found.setdefault(tuple(u.shape), self._empty(u.shape))
+        found = self._found.get(tuple(u.shape)) or self._found.setdefault(tuple(u.shape), self._empty(u.shape))
         mirror_triton.find(
             u.contiguous(), self._on_device[3], self.marks, self.weight, self.slots, self.lanes, clip, found
         )

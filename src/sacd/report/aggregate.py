@@ -22,7 +22,7 @@ KNOWN = [facts.game for facts in FACTS.values() if facts.seeds]
 EXPLAINED = (
     "Human-normalised scores (0: random player, 1: human) of the seeds' means; in brackets 95 % intervals by "
     "stratified bootstrap. Only rows that cover the same games can be compared: those of "
-    f"which the author's seeds are published ({len(KNOWN)}), or all."
+    f"which the author's seeds are published ({len(KNOWN)}) and which all configurations here have played, or all."
 )
 
 
@@ -31,7 +31,7 @@ class Sample:
     """Normalised seed means of some games, and whose they are."""
 
     who: str
-    known: bool  # only games whose author's seeds are known
+    known: bool  # only games whose author's seeds are known, and which everybody has played
     games: dict[str, NDArray]
 
     @property
@@ -59,17 +59,22 @@ def who(block: str, policy: str) -> str:
 
 def samples(found: Experiment) -> list[Sample]:
     """All there is to aggregate, the author's first; what has no game is left out, for it has no aggregate."""
-    drawn = [Sample(AUTHOR, True, {game: normalised(FACTS[game], FACTS[game].seeds) for game in KNOWN})]
-    for known in (True, False):
+    ours = [scores for block in found.blocks if (scores := block.normalised("greedy"))]
+    common = [game for game in KNOWN if all(game in scores for scores in ours)]
+    drawn = [Sample(AUTHOR, True, {game: normalised(FACTS[game], FACTS[game].seeds) for game in common})]
+    for known, games in ((True, common), (False, list(FACTS))):
         for block in found.blocks:
-            drawn += [Sample(who(block.name, policy), known, block.normalised(policy, known)) for policy in POLICIES]
-        drawn += [Sample(f"here: {name}", known, _random(played, known)) for name, played in found.baselines.items()]
+            drawn += [Sample(who(block.name, p), known, _of(block.normalised(p), games)) for p in POLICIES]
+        drawn += [Sample(f"here: {name}", known, _random(played, games)) for name, played in found.baselines.items()]
     return [sample for sample in drawn if sample.games]
 
 
-def _random(played: Baseline, known: bool) -> dict[str, NDArray]:
-    games = [game for game in FACTS if game in played.games and (game in KNOWN or not known)]
-    return {game: normalised(FACTS[game], played.means(game)) for game in games}
+def _of(scores: dict[str, NDArray], games: list[str]) -> dict[str, NDArray]:
+    return {game: scores[game] for game in games if game in scores}
+
+
+def _random(played: Baseline, games: list[str]) -> dict[str, NDArray]:
+    return {game: normalised(FACTS[game], played.means(game)) for game in games if game in played.games}
 
 
 def aggregate_rows(found: Experiment) -> list[tuple[str, ...]]:

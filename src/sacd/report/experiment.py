@@ -105,10 +105,9 @@ class Block:
         found |= {name: Counter(run.versions.get(name, "unknown") for run in self.runs) for name in names}
         return {name: _counted(seen) for name, seen in found.items()}
 
-    def normalised(self, policy: str, known: bool = False) -> dict[str, NDArray]:
-        """Human-normalised seed means of games that have any; `known`: only games whose author's seeds are known."""
-        cells = [cell for cell in self.cells if cell.finished and (cell.facts.seeds or not known)]
-        return {cell.game: normalised(cell.facts, cell.means(policy)) for cell in cells}
+    def normalised(self, policy: str) -> dict[str, NDArray]:
+        """Human-normalised seed means of games that have any."""
+        return {cell.game: normalised(cell.facts, cell.means(policy)) for cell in self.cells if cell.finished}
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,12 @@ def headlines(found: Experiment) -> list[tuple[str, ...]]:
     """The paper's headline and ours, the head first."""
     told: list[tuple[str, ...]] = [("", "better than Rainbow", "median", "maximum", "minimum", "missing")]
     told.append(_headline(PAPER, headline({game: facts.sac_mean for game, facts in FACTS.items()}), ""))
-    return [*told, *(_headline(f"here: {b.name}", b.headline, b.missing.strip(" ()")) for b in found.blocks)]
+    for block in found.blocks:
+        told.append(_headline(f"here: {block.name}", block.headline, block.missing.strip(" ()")))
+        same = {cell.game: cell.facts.sac_mean for cell in block.cells if cell.finished}
+        if 0 < len(same) < len(FACTS):
+            told.append(_headline(f"{PAPER}, in the games of the line above", headline(same), ""))
+    return told
 
 
 def _headline(who: str, found: Headline | None, missing: str) -> tuple[str, ...]:
