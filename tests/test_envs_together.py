@@ -152,3 +152,19 @@ def test_processes_end_with_the_one_that_trains(monkeypatch):
         process.it.stdin.close()
     assert [process.it.wait(5) for process in lanes.processes] == [0, 0]
     lanes.close()
+
+
+def test_a_parked_game_stands_still():
+    """It gets no step and answers with its frame; the others play on as if it were not there. In processes too."""
+    games = [(config.make(f"ALE/{game}-v5", "paper", seed=s), 1) for s, game in enumerate(("Pong", "Breakout", "Pong"))]
+    found = []
+    for lanes in (Together([make_lanes(c, n) for c, n in games], [1, 1, 1]), Apart(games, 2)):
+        frame = lanes.reset({i: 7 + i for i in range(3)}, first=True).copy()
+        lanes.park([1])
+        for _ in range(12):
+            lanes.send(np.array([2, 1, 3]), {})
+            step = lanes.recv()
+        assert (step.frame[1] == frame[1]).all() and (step.frame[0] != frame[0]).any()
+        found.append(step.frame.copy())
+        lanes.close()
+    assert (found[0] == found[1]).all()

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from paperlike import write_run
+from sacd.cli import main
 from sacd.report.compare import HALF_RANGE, compare
 from sacd.report.paper import FACTS
 
@@ -37,3 +39,11 @@ def test_probability_over_the_author():
     """Of our seeds over his, ties half: equal seeds are a half, also where his are rounded."""
     assert compare(FACTS["CrazyClimber"], [3400.0]).better == pytest.approx((4 * 0.5 + 0) / 5)
     assert compare(FACTS["Freeway"], [22.1668, 0.0]).better == pytest.approx((4 + 0.5 + 4 * 0.5 + 0) / 10)
+
+
+def test_configurations_with_no_game_in_common(tmp_path):
+    """There is nothing to compare over games: the report is there all the same."""
+    write_run(tmp_path / "a", "Pong", 0, -20.0)
+    write_run(tmp_path / "b", "Freeway", 0, 2.0, precision="bf16")
+    assert main(["report", str(tmp_path)]) == 0
+    assert "| the author's seeds" in (tmp_path / "results.md").read_text()

@@ -119,7 +119,7 @@ class Fleet:
 
     def _evaluate(self, jobs: list[Job]) -> None:
         """Final games, game by game."""
-        for env, each in groupby((job for job in jobs if not job.folder.finished()), key=lambda job: job.config.env):
+        for env, each in groupby(jobs, key=lambda job: job.config.env):
             mine = list(each)
             title = f"{names.short(env)}: final games of {plural(len(mine), 'run')}"
             with self.lock:

@@ -61,7 +61,7 @@ def samples(found: Experiment) -> list[Sample]:
     """All there is to aggregate, the author's first; what has no game is left out, for it has no aggregate."""
     ours = [scores for block in found.blocks if (scores := block.normalised("greedy"))]
     common = [game for game in KNOWN if all(game in scores for scores in ours)]
-    drawn = [Sample(AUTHOR, True, {game: normalised(FACTS[game], FACTS[game].seeds) for game in common})]
+    drawn = [Sample(AUTHOR, True, {game: normalised(FACTS[game], FACTS[game].seeds) for game in common or KNOWN})]
     for known, games in ((True, common), (False, list(FACTS))):
         for block in found.blocks:
             drawn += [Sample(who(block.name, p), known, _of(block.normalised(p), games)) for p in POLICIES]
